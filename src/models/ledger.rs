@@ -43,7 +43,7 @@ pub struct Holder {
 
 /// A session that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldSession {
     /// The session.
     pub session: SessionId,
     /// Who holds it.

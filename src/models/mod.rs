@@ -71,7 +71,7 @@ pub use finding::{
 };
 pub use format::Format;
 pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
-pub use ledger::{BlobId, Held, Holder, Process, SegmentRef, TurnRow, UsageRow};
+pub use ledger::{BlobId, HeldSession, Holder, Process, SegmentRef, TurnRow, UsageRow};
 pub use marker::{Consequence, Marker, ReviewResult, TaskStatus};
 pub use measure::{Condition, Figure, FigureKind, Measurement, Share, Task};
 pub use mode::{Mode, Permission};

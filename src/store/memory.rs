@@ -1,57 +1,57 @@
-//! The ledger in memory: gone with the process.
+//! Ledger in memory, lost when the process exits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::turn_index::{self, Tallies, Tally, Total};
-use super::{Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
+use super::turn_index::{self, IndexedTurn, ScopeTotal, TurnIndex};
+use super::{Claim, Entry, Figures, Lease, MAX_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
 use crate::error::Result;
 use crate::models::{
-    BlobId, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+    BlobId, Event, HeldSession, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
 };
 
 /// A ledger in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<MemoryLedger>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
-    sessions: BTreeMap<SessionId, Session>,
+struct MemoryLedger {
+    sessions: BTreeMap<SessionId, MemorySession>,
     blobs: HashMap<BlobId, Vec<u8>>,
-    kept: Kept,
-    /// All turns, in the order in which they were started.
+    derived: DerivedRows,
+    /// All turns, in start order.
     order: Vec<(SessionId, u64)>,
-    /// What was measured, the newest last.
+    /// Oldest first.
     measurements: Vec<(SystemTime, Measurement)>,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct MemorySession {
     fence: u64,
-    held: Option<Held>,
+    held: Option<HeldSession>,
     events: Vec<(SystemTime, Event)>,
 }
 
-/// Tallies and totals.
+/// Indexed turns and totals, which are derived from events.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    pub(super) tallies: BTreeMap<(SessionId, u64), Tally>,
-    pub(super) totals: HashMap<(&'static str, String), Total>,
+pub(super) struct DerivedRows {
+    pub(super) turns: BTreeMap<(SessionId, u64), IndexedTurn>,
+    pub(super) totals: HashMap<(&'static str, String), ScopeTotal>,
 }
 
 impl MemoryStore {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, MemoryLedger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ledger {
-    /// Returns the session that a lease is good for.
-    fn leased(&mut self, lease: &Lease) -> Result<&mut Session> {
-        let valid = |session: &&mut Session| {
+impl MemoryLedger {
+    /// Returns the session of a lease, or an error if the lease is void.
+    fn find_leased(&mut self, lease: &Lease) -> Result<&mut MemorySession> {
+        let valid = |session: &&mut MemorySession| {
             session
                 .held
                 .as_ref()
@@ -60,7 +60,7 @@ impl Ledger {
         self.sessions
             .get_mut(&lease.session)
             .filter(valid)
-            .ok_or_else(|| turn_index::void(&lease.session))
+            .ok_or_else(|| turn_index::void_lease_error(&lease.session))
     }
 }
 
@@ -80,15 +80,17 @@ impl Store for MemoryStore {
             return Ok(Claim::Busy(held.clone()));
         }
         found.fence += 1;
-        let (fence, now) = (found.fence, whole(now));
-        let held = Held {
+
+        let fence = found.fence;
+        let now = round_to_millis(now);
+        found.held = Some(HeldSession {
             session: session.clone(),
             holder: holder.clone(),
             since: now,
             seen: now,
             fence,
-        };
-        found.held = Some(held);
+        });
+
         Ok(Claim::Granted(Lease {
             session: session.clone(),
             fence,
@@ -96,64 +98,69 @@ impl Store for MemoryStore {
     }
 
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
-        if let Some(held) = &mut self.ledger().leased(lease)?.held {
-            held.seen = whole(now);
+        if let Some(held) = &mut self.ledger().find_leased(lease)?.held {
+            held.seen = round_to_millis(now);
         }
         Ok(())
     }
 
     fn release(&self, lease: &Lease) -> Result<()> {
-        self.ledger().leased(lease)?.held = None;
+        self.ledger().find_leased(lease)?.held = None;
         Ok(())
     }
 
     fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
-        let now = whole(now);
+        let now = round_to_millis(now);
         let mut ledger = self.ledger();
-        ledger.leased(lease)?;
+        ledger.find_leased(lease)?;
+
         let blobs: Vec<(BlobId, &[u8])> = entry
             .blobs
             .iter()
             .map(|bytes| (blob_id(bytes), *bytes))
             .collect();
         let added: HashSet<&BlobId> = blobs.iter().map(|(id, _)| id).collect();
-        let there = |id: &BlobId| added.contains(id) || ledger.blobs.contains_key(id);
+        let is_present = |id: &BlobId| added.contains(id) || ledger.blobs.contains_key(id);
         if let Some(id) = entry
             .events
             .iter()
             .flat_map(Event::texts)
-            .find(|id| !there(id))
+            .find(|id| !is_present(id))
         {
-            return Err(turn_index::missing(id));
+            return Err(turn_index::missing_text_error(id));
         }
-        let mut draft = Draft::over(&ledger.kept);
+
+        // Indexed in a draft first: if an event is refused, nothing is recorded.
+        let mut draft = DerivedDraft::new(&ledger.derived);
         for event in entry.events {
-            turn_index::count(&mut draft, &lease.session, event, &entry.budget, now)?;
+            turn_index::index_event(&mut draft, &lease.session, event, &entry.budget, now)?;
         }
-        let changed = draft.changed();
-        for (key, tally) in changed.tallies {
-            if ledger.kept.tallies.insert(key.clone(), tally).is_none() {
+
+        let changed = draft.into_changes();
+        for (key, turn) in changed.turns {
+            if ledger.derived.turns.insert(key.clone(), turn).is_none() {
                 ledger.order.push(key);
             }
         }
-        ledger.kept.totals.extend(changed.totals);
+        ledger.derived.totals.extend(changed.totals);
+
         for (id, bytes) in blobs {
             ledger.blobs.entry(id).or_insert_with(|| bytes.to_vec());
         }
         ledger
-            .leased(lease)?
+            .find_leased(lease)?
             .events
             .extend(entry.events.iter().map(|event| (now, event.clone())));
         Ok(())
     }
 
-    /// Nobody else can write to the memory of this process.
+    /// Returns empty marks: no other process can write to this memory.
     fn marks(&self) -> Result<Marks> {
         Ok(Marks::default())
     }
 
     fn check_unchanged(&self, lease: &Lease, _: &Marks) -> Result<()> {
-        self.ledger().leased(lease).map(|_| ())
+        self.ledger().find_leased(lease).map(|_| ())
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
@@ -171,12 +178,17 @@ impl Store for MemoryStore {
 
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
         let ledger = self.ledger();
-        let asked =
+        let matches =
             |key: &&(SessionId, u64)| wanted.session.is_none_or(|session| *session == key.0);
-        let newest = ledger.order.iter().rev().filter(asked).take(wanted.newest);
+        let newest = ledger
+            .order
+            .iter()
+            .rev()
+            .filter(matches)
+            .take(wanted.newest);
         let mut rows: Vec<TurnRow> = newest
-            .filter_map(|key| ledger.kept.tallies.get(key))
-            .map(|tally| tally.row.clone())
+            .filter_map(|key| ledger.derived.turns.get(key))
+            .map(|turn| turn.row.clone())
             .collect();
         rows.reverse();
         Ok(rows)
@@ -184,16 +196,16 @@ impl Store for MemoryStore {
 
     fn sessions(&self) -> Result<Vec<SessionId>> {
         let ledger = self.ledger();
-        let lived = ledger
+        let recorded = ledger
             .sessions
             .iter()
             .filter(|(_, session)| !session.events.is_empty());
-        let mut names: Vec<SessionId> = lived.map(|(name, _)| name.clone()).collect();
+        let mut names: Vec<SessionId> = recorded.map(|(name, _)| name.clone()).collect();
         names.sort();
         Ok(names)
     }
 
-    fn held(&self) -> Result<Vec<Held>> {
+    fn held(&self) -> Result<Vec<HeldSession>> {
         Ok(self
             .ledger()
             .sessions
@@ -203,35 +215,45 @@ impl Store for MemoryStore {
     }
 
     fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
-        Ok(self.ledger().kept.total(scope).spent())
+        Ok(self.ledger().derived.total(scope).spent())
     }
 
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
         let ledger = self.ledger();
-        let tallies = ledger.kept.tallies.values();
-        let asked =
-            tallies.filter(|tally| session.is_none_or(|session| *session == tally.row.session));
-        Ok(turn_index::usage_of(asked.map(|tally| tally.row.clone())))
+        let rows = ledger
+            .derived
+            .turns
+            .values()
+            .map(|turn| turn.row.clone())
+            .filter(|row| session.is_none_or(|session| *session == row.session));
+        Ok(turn_index::sum_usage(rows))
     }
 
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
-        let kept = &mut self.ledger().measurements;
-        kept.push((whole(now), measurement.clone()));
+        let measurements = &mut self.ledger().measurements;
+        measurements.push((round_to_millis(now), measurement.clone()));
         let kind = measurement.figure.kind();
-        let alike = |other: &Measurement| {
+        let is_same_series = |other: &Measurement| {
             (&other.agent, &other.model) == (&measurement.agent, &measurement.model)
                 && other.figure.kind() == kind
         };
-        if kept.iter().filter(|(_, other)| alike(other)).count() > MOST_MEASUREMENTS
-            && let Some(oldest) = kept.iter().position(|(_, other)| alike(other))
+
+        let count = measurements
+            .iter()
+            .filter(|(_, other)| is_same_series(other))
+            .count();
+        if count > MAX_MEASUREMENTS
+            && let Some(oldest) = measurements
+                .iter()
+                .position(|(_, other)| is_same_series(other))
         {
-            kept.remove(oldest);
+            measurements.remove(oldest);
         }
         Ok(())
     }
 
     fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
-        let asked = |(_, kept): &&(SystemTime, Measurement)| {
+        let matches = |(_, kept): &&(SystemTime, Measurement)| {
             kept.figure.kind() == wanted.kind
                 && wanted.agent.is_none_or(|agent| agent == kept.agent)
                 && wanted
@@ -242,14 +264,14 @@ impl Store for MemoryStore {
             .ledger()
             .measurements
             .iter()
-            .filter(asked)
+            .filter(matches)
             .cloned()
             .collect())
     }
 }
 
-impl Kept {
-    fn total(&self, scope: &Scope<'_>) -> Total {
+impl DerivedRows {
+    fn total(&self, scope: &Scope<'_>) -> ScopeTotal {
         let (kind, name) = scope.key();
         self.totals
             .get(&(kind, name.to_owned()))
@@ -258,71 +280,71 @@ impl Kept {
     }
 }
 
-/// What a transaction changes, over what is kept.
+/// Changes of a transaction on top of stored rows, which stay untouched until the transaction succeeds.
 #[derive(Debug)]
-pub(super) struct Draft<'a> {
-    kept: &'a Kept,
-    changed: Kept,
+pub(super) struct DerivedDraft<'a> {
+    stored: &'a DerivedRows,
+    changed: DerivedRows,
 }
 
-impl<'a> Draft<'a> {
-    /// Returns one that changes nothing yet.
-    pub(super) fn over(kept: &'a Kept) -> Self {
+impl<'a> DerivedDraft<'a> {
+    /// Starts a draft without changes.
+    pub(super) fn new(stored: &'a DerivedRows) -> Self {
         Self {
-            kept,
-            changed: Kept::default(),
+            stored,
+            changed: DerivedRows::default(),
         }
     }
 
-    /// Returns what it changes.
-    pub(super) fn changed(self) -> Kept {
+    /// Returns the changed rows.
+    pub(super) fn into_changes(self) -> DerivedRows {
         self.changed
     }
 }
 
-impl Tallies for Draft<'_> {
+impl TurnIndex for DerivedDraft<'_> {
     fn last_turn(&self, session: &SessionId) -> Result<Option<u64>> {
         let all = (session.clone(), 0)..=(session.clone(), u64::MAX);
-        let last = |kept: &Kept| {
-            kept.tallies
+        let last = |rows: &DerivedRows| {
+            rows.turns
                 .range(all.clone())
                 .next_back()
                 .map(|((_, turn), _)| *turn)
         };
-        Ok(last(self.kept).max(last(&self.changed)))
+        Ok(last(self.stored).max(last(&self.changed)))
     }
 
-    fn tally(&self, session: &SessionId, turn: u64) -> Result<Option<Tally>> {
+    fn turn(&self, session: &SessionId, turn: u64) -> Result<Option<IndexedTurn>> {
         let key = (session.clone(), turn);
         Ok(self
             .changed
-            .tallies
+            .turns
             .get(&key)
-            .or_else(|| self.kept.tallies.get(&key))
+            .or_else(|| self.stored.turns.get(&key))
             .cloned())
     }
 
-    fn keep_tally(&mut self, tally: Tally) -> Result<()> {
+    fn save_turn(&mut self, turn: IndexedTurn) -> Result<()> {
         self.changed
-            .tallies
-            .insert((tally.row.session.clone(), tally.row.turn), tally);
+            .turns
+            .insert((turn.row.session.clone(), turn.row.turn), turn);
         Ok(())
     }
 
-    fn total(&self, scope: &Scope<'_>) -> Result<Total> {
+    fn total(&self, scope: &Scope<'_>) -> Result<ScopeTotal> {
         let (kind, name) = scope.key();
         let changed = self.changed.totals.get(&(kind, name.to_owned())).copied();
-        Ok(changed.unwrap_or_else(|| self.kept.total(scope)))
+        Ok(changed.unwrap_or_else(|| self.stored.total(scope)))
     }
 
-    fn keep_total(&mut self, scope: &Scope<'_>, total: Total) -> Result<()> {
+    fn save_total(&mut self, scope: &Scope<'_>, total: ScopeTotal) -> Result<()> {
         let (kind, name) = scope.key();
         self.changed.totals.insert((kind, name.to_owned()), total);
         Ok(())
     }
 }
 
-/// Returns a time as every store keeps it: in whole milliseconds.
-fn whole(time: SystemTime) -> SystemTime {
+/// Rounds a time to whole milliseconds, the precision of every store.
+fn round_to_millis(time: SystemTime) -> SystemTime {
     turn_index::from_millis(turn_index::to_millis(time))
 }

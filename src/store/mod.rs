@@ -1,7 +1,7 @@
-//! The ledger: the events of each session, append-only.
+//! The ledger: an append-only list of events for each session.
 //!
-//! [`SqliteStore`] keeps it in the project, [`MemoryStore`] for as long as the program runs; a [`Store`] of your own can keep
-//! it elsewhere. Every method takes `&self`, is one whole transaction and deals in values; ids and time are arguments.
+//! [`SqliteStore`] keeps it in the project, [`MemoryStore`] in memory; implement [`Store`] to keep it elsewhere. Every
+//! method takes `&self` and is one transaction; ids and times are arguments.
 //!
 //! ```
 //! use agentd::models::{Holder, SessionId};
@@ -32,81 +32,82 @@ pub use sqlite::SqliteStore;
 
 use crate::error::Result;
 use crate::models::{
-    BlobId, Budget, Event, FigureKind, Held, Holder, Measurement, SessionId, Spent, State, TurnRow,
-    UsageRow,
+    BlobId, Budget, Event, FigureKind, HeldSession, Holder, Measurement, SessionId, Spent, State,
+    TurnRow, UsageRow,
 };
 
-/// How many measurements of an agent, a model and a kind are kept.
-pub const MOST_MEASUREMENTS: usize = 200;
+/// Maximum number of measurements kept for each agent, model and kind.
+pub const MAX_MEASUREMENTS: usize = 200;
 
-/// Returns the name of some bytes in the ledger.
+/// Returns the id of a text in the ledger: the BLAKE3 hash of its bytes.
 #[must_use]
 pub fn blob_id(bytes: &[u8]) -> BlobId {
     BlobId(blake3::hash(bytes).to_hex().to_string())
 }
 
-/// The right to write to a session. A newer lease of the same session has a higher fence and voids this one.
+/// Exclusive right to write to a session. A newer lease of the same session has a higher fence and voids this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The session.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// The lease's number; only the highest may write.
+    /// Fencing token: a write under a lower one is refused.
     pub fence: u64,
 }
 
-/// What came of asking for a session.
+/// Result of claiming a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is the caller's.
+    /// The caller holds the session.
     Granted(Lease),
-    /// Someone else holds it.
-    Busy(Held),
+    /// Another process holds the session.
+    Busy(HeldSession),
 }
 
-/// What is recorded in one transaction.
+/// Events and texts that are recorded in one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry<'a> {
-    /// What happened, in order.
+    /// Events, in order.
     pub events: &'a [Event],
-    /// Texts that the events name, or that later ones will.
+    /// Texts that these events or later ones refer to.
     pub blobs: &'a [&'a [u8]],
-    /// What each `Called` among the events is held to.
+    /// Limits for each `Called` among the events.
     pub budget: Budget,
 }
 
-/// Where the events of every session end at some moment.
+/// Snapshot of the end of every session, to detect edits of the ledger by anything but agentd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Number of events and hash of the last one, by session.
     sessions: BTreeMap<SessionId, (u64, Vec<u8>)>,
 }
 
-/// Which turns are asked for.
+/// Query for turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns<'a> {
-    /// Of this session only.
+    /// Only turns of this session.
     pub session: Option<&'a SessionId>,
-    /// At most so many, the newest.
+    /// Maximum number of turns to return; the newest are kept.
     pub newest: usize,
 }
 
-/// Which measurements are asked for.
+/// Query for measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
-    /// Of this kind.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub kind: FigureKind,
-    /// Of this agent only.
+    /// Only measurements of this agent.
     pub agent: Option<&'a str>,
-    /// Of this model only.
+    /// Only measurements of this model.
     pub model: Option<&'a str>,
 }
 
-/// The ledger of sessions.
+/// Storage of the ledger.
 ///
-/// Implementers append all of an entry or nothing, and refuse every write under a lease that is no longer the newest
-/// of its session.
+/// An implementation appends an entry completely or not at all, and refuses every write under a lease that is no longer
+/// the newest of its session.
 pub trait Store: Send + Sync {
-    /// Takes a session for a holder, if nobody holds it or the one with the fence `over` does.
+    /// Claims a session for a holder. Succeeds if the session is free, or if its current lease has the fence `over`, which
+    /// takes it over from a holder that is known to be dead.
     ///
     /// # Errors
     ///
@@ -119,46 +120,47 @@ pub trait Store: Send + Sync {
         now: SystemTime,
     ) -> Result<Claim>;
 
-    /// Says that the holder is still there.
+    /// Renews the time at which the holder was last seen alive.
     ///
     /// # Errors
     ///
     /// `SessionBusy` if the lease is void.
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()>;
 
-    /// Gives a session back.
+    /// Releases a session.
     ///
     /// # Errors
     ///
     /// `SessionBusy` if the lease is void.
     fn release(&self, lease: &Lease) -> Result<()>;
 
-    /// Records an entry: before a wait, after a reply, or when effects are settled.
+    /// Records an entry.
     ///
     /// # Errors
     ///
-    /// `SessionBusy` if the lease is void, `LedgerChanged` if the session holds what was not recorded under it, `BudgetExhausted` if a call among the events would exceed its budget,
-    /// `LedgerUnusable` if an event names a text that is not there or cannot follow those before it; nothing is
-    /// recorded then.
+    /// `SessionBusy` if the lease is void, `LedgerChanged` if the session has events that were not recorded under the lease,
+    /// `BudgetExhausted` if a call among the events would exceed its budget, `LedgerUnusable` if an event names a missing
+    /// text or cannot follow those before it. Nothing is recorded then.
     fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()>;
 
-    /// Returns where the events of every session end now, to be compared later by [`Self::check_unchanged`].
+    /// Returns a snapshot of the end of every session, for a later [`Self::check_unchanged`].
     ///
     /// # Errors
     ///
     /// Those of the database.
     fn marks(&self) -> Result<Marks>;
 
-    /// Refuses a ledger that someone has edited: all that it held at the marks must be there and unchanged, the session of
-    /// the lease must hold nothing but what was recorded under it, and all that others have recorded meanwhile must
-    /// follow from what was there. An agent runs as the same user, and can write to the file.
+    /// Refuses a ledger that was edited since the snapshot: an agent runs as the same user and can write to the file.
+    ///
+    /// All events of the snapshot must still be there, the session of the lease must have no events but those recorded under
+    /// it, and the hashes of events that other processes have recorded since must continue the chain.
     ///
     /// # Errors
     ///
-    /// `LedgerChanged`, with what has changed.
+    /// `LedgerChanged`, with the first difference.
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()>;
 
-    /// Returns all events of a session, in order, each with when it was recorded.
+    /// Returns all events of a session, in order, each with the time at which it was recorded.
     ///
     /// # Errors
     ///
@@ -175,11 +177,11 @@ pub trait Store: Send + Sync {
         Ok(State::fold(events.iter().map(|(_, event)| event)))
     }
 
-    /// Returns the bytes of a text; `None` if the ledger has none of that name.
+    /// Returns the bytes of a text; `None` if the ledger does not have it.
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if they are not those of the name.
+    /// `LedgerUnusable` if the bytes do not match the id.
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>>;
 
     /// Returns turns, the newest last.
@@ -189,42 +191,42 @@ pub trait Store: Send + Sync {
     /// Those of the database.
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>>;
 
-    /// Returns the name of every session to which something has happened, sorted.
+    /// Returns the ids of all sessions with at least one event, sorted.
     ///
     /// # Errors
     ///
     /// Those of the database.
     fn sessions(&self) -> Result<Vec<SessionId>>;
 
-    /// Returns every session that is held, by name.
+    /// Returns all sessions that are held, sorted by id.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    fn held(&self) -> Result<Vec<Held>>;
+    fn held(&self) -> Result<Vec<HeldSession>>;
 
-    /// Returns what a run has spent, or a session over all runs.
+    /// Returns the usage of a run, or of a session over all runs.
     ///
     /// # Errors
     ///
     /// Those of the database.
     fn spent(&self, scope: &Scope<'_>) -> Result<Spent>;
 
-    /// Returns what each agent has used in each session, by session and agent.
+    /// Returns the usage of each agent in each session, sorted by session and agent.
     ///
     /// # Errors
     ///
     /// Those of the database.
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>>;
 
-    /// Keeps a measurement; of its agent, model and kind no more than [`MOST_MEASUREMENTS`] are kept, the newest.
+    /// Records a measurement, and deletes the oldest of the same agent, model and kind beyond [`MAX_MEASUREMENTS`].
     ///
     /// # Errors
     ///
     /// Those of the database.
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()>;
 
-    /// Returns measurements, the newest last, each with when it was made.
+    /// Returns measurements, the newest last, each with its time.
     ///
     /// # Errors
     ///
@@ -232,7 +234,7 @@ pub trait Store: Send + Sync {
     fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>>;
 }
 
-/// What spending is counted over.
+/// Scope that a budget applies to.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
@@ -243,7 +245,7 @@ pub enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Returns the scope as two words that no other scope has.
+    /// Returns the kind and the name of the scope, which together are unique.
     fn key(&self) -> (&'static str, &str) {
         match self {
             Self::Run(run) => ("run", run),

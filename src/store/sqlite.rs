@@ -1,4 +1,4 @@
-//! The ledger as a SQLite database at `.agentd/ledger.db`.
+//! Ledger in a SQLite database at `.agentd/ledger.db`.
 
 mod chain;
 mod compression;
@@ -18,51 +18,54 @@ use std::time::SystemTime;
 use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use self::chain::Chain;
-use self::open::{MAX_OPERATION, MAX_VERIFICATION, Opened, count, damaged, failed};
-use self::tables::{KeptTurn, SessionTables, TURNS};
+use self::chain::SessionChain;
+use self::open::{
+    LedgerConnection, MAX_OPERATION, MAX_VERIFICATION, damaged_error, database_error,
+    to_sql_integer,
+};
+use self::tables::{SELECT_TURNS, SessionTurnIndex, StoredTurn};
 use super::{
-    Claim, Entry, Figures, Lease, MOST_MEASUREMENTS, Marks, Scope, Store, Turns, turn_index,
+    Claim, Entry, Figures, Lease, MAX_MEASUREMENTS, Marks, Scope, Store, Turns, turn_index,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, CallOutcome, Event, Held, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+    BlobId, CallOutcome, Event, HeldSession, Holder, Measurement, SessionId, Spent, TurnRow,
+    UsageRow,
 };
 
-/// Maximum size in bytes of all events of a session; of a long change they are some megabytes.
+/// Maximum size in bytes of all events of a session. A long change has a few megabytes.
 const MAX_SESSION_BYTES: usize = 1 << 30;
 
-/// A ledger on disk, shared by all processes that work on a project.
+/// Ledger on disk, shared by all processes that work on a project.
 #[derive(Debug)]
 pub struct SqliteStore {
     root: PathBuf,
-    opened: Mutex<Opened>,
-    /// Where the chains of the sessions end that this process holds, as it has written them itself, with the fences of
-    /// its leases.
-    written: Mutex<BTreeMap<SessionId, (u64, Chain)>>,
+    connection: Mutex<LedgerConnection>,
+    /// Fence and end of the chain of each session that this process holds, as this process has written it.
+    own_chains: Mutex<BTreeMap<SessionId, (u64, SessionChain)>>,
 }
 
 impl SqliteStore {
-    /// Opens the ledger of a project, and makes one without an id if there is none.
+    /// Opens the ledger of a project; creates one without an id if there is none.
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if it is damaged, newer than the program, or not the user's alone; `StorageFull`.
+    /// `LedgerUnusable` if the ledger is damaged, was written by a newer version, or belongs to another user; `StorageFull`.
     pub fn open(root: &Path) -> Result<Self> {
         Self::open_as(root, "")
     }
 
-    /// Opens the ledger of a project, and makes one with this id if there is none.
+    /// Opens the ledger of a project; creates one with this id if there is none.
     ///
     /// # Errors
     ///
     /// Those of [`Self::open`].
     pub fn open_as(root: &Path, id: &str) -> Result<Self> {
-        let folder = location::make(root)?;
+        let folder = location::create_folder(root)?;
         if !location::has_ledger(&folder)? {
-            open::create(&folder, id)?;
+            open::create_ledger(&folder, id)?;
         }
-        Self::of(root, &folder)
+        Self::open_in(root, &folder)
     }
 
     /// Opens the ledger of a project; `None` if there is none.
@@ -71,86 +74,98 @@ impl SqliteStore {
     ///
     /// Those of [`Self::open`].
     pub fn open_existing(root: &Path) -> Result<Option<Self>> {
-        let Some(folder) = location::find(root)? else {
+        let Some(folder) = location::find_folder(root)? else {
             return Ok(None);
         };
         if !location::has_ledger(&folder)? {
             return Ok(None);
         }
-        Self::of(root, &folder).map(Some)
+        Self::open_in(root, &folder).map(Some)
     }
 
-    fn of(root: &Path, folder: &Path) -> Result<Self> {
-        let opened = Mutex::new(open::open(folder)?);
+    fn open_in(root: &Path, folder: &Path) -> Result<Self> {
         Ok(Self {
             root: root.to_path_buf(),
-            opened,
-            written: Mutex::default(),
+            connection: Mutex::new(open::open_ledger(folder)?),
+            own_chains: Mutex::default(),
         })
     }
 
-    /// Returns what tells the ledger from all others.
+    /// Returns the id that the ledger was created with; empty if it has none.
     ///
     /// # Errors
     ///
     /// Those of the database.
     pub fn id(&self) -> Result<String> {
-        open::id(&self.connection())
+        open::read_ledger_id(&self.connection())
     }
 
-    /// Returns what of the ledger is not as it was recorded, in words; of each session the first event that is not.
+    /// Checks all hashes, texts and derived rows. Returns a description of each difference, for each session only of its
+    /// first bad event.
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if it is damaged so that it cannot be read to its end.
+    /// `LedgerUnusable` if it is so damaged that it cannot be read to the end.
     pub fn verify(&self) -> Result<Vec<String>> {
-        let mut opened = self.connection();
-        opened.deadline.renew(MAX_VERIFICATION);
-        // In one transaction: others may be writing.
-        let reading = opened
+        let mut connection = self.connection();
+        connection.deadline.renew(MAX_VERIFICATION);
+
+        // One transaction, because other processes may be writing.
+        let snapshot = connection
             .transaction_with_behavior(TransactionBehavior::Deferred)
-            .map_err(failed)?;
-        verify::verify(&reading)
+            .map_err(database_error)?;
+        verify::verify(&snapshot)
     }
 
-    fn written(&self) -> MutexGuard<'_, BTreeMap<SessionId, (u64, Chain)>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn own_chains(&self) -> MutexGuard<'_, BTreeMap<SessionId, (u64, SessionChain)>> {
+        self.own_chains
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the end of the chain of a session that is held. Nobody else may write to it meanwhile, so it must be where
-    /// this process has left it.
-    fn own_chain(&self, connection: &Connection, lease: &Lease) -> Result<Chain> {
+    /// Returns the end of the chain of a session that this process holds.
+    ///
+    /// Only the holder may write to a session, so the stored end must be the one that this process has written last. Any
+    /// other end means that something has edited the database, unless another process has taken the session over, which
+    /// raises its fence and is reported as a void lease.
+    fn own_chain(&self, connection: &Connection, lease: &Lease) -> Result<SessionChain> {
         let written = self
-            .written()
+            .own_chains()
             .get(&lease.session)
             .filter(|(fence, _)| *fence == lease.fence)
             .cloned();
-        let found = Chain::leased(connection, lease);
+
+        let found = SessionChain::load_leased(connection, lease);
         match (found, written) {
             (Ok(found), Some((_, written))) if found != written => {
-                Err(changed_meanwhile(&[other_events(&lease.session)]))
+                Err(ledger_changed_error(&[describe_foreign_events(
+                    &lease.session,
+                )]))
             }
-            // Taking a session over raises its fence; a session without that was removed or edited.
+            // The lease is void, but no newer one exists: the session was removed or edited.
             (Err(_), Some(_)) if newest_fence(connection, &lease.session)? <= lease.fence => {
                 let gone = format!("the session `{}` is no longer held", lease.session);
-                Err(changed_meanwhile(&[gone]))
+                Err(ledger_changed_error(&[gone]))
             }
             (found, _) => found,
         }
     }
 
-    /// Returns the connection, with time for one operation.
-    fn connection(&self) -> MutexGuard<'_, Opened> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.deadline.renew(MAX_OPERATION);
-        opened
+    /// Returns the connection, with a new deadline for one operation.
+    fn connection(&self) -> MutexGuard<'_, LedgerConnection> {
+        let connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        connection.deadline.renew(MAX_OPERATION);
+        connection
     }
 
-    /// Returns the connection to write through: its file is where it was, or was put back.
-    fn writer(&self) -> Result<MutexGuard<'_, Opened>> {
-        let mut opened = self.connection();
-        reattach::restore(&mut opened, &self.root)?;
-        Ok(opened)
+    /// Returns the connection for writing, after restoring its file if something has removed it.
+    fn writer(&self) -> Result<MutexGuard<'_, LedgerConnection>> {
+        let mut connection = self.connection();
+        reattach::reattach(&mut connection, &self.root)?;
+        Ok(connection)
     }
 }
 
@@ -158,57 +173,63 @@ impl SqliteStore {
 fn newest_fence(connection: &Connection, session: &SessionId) -> Result<u64> {
     let select = "SELECT fence FROM sessions WHERE name = ?1";
     let found = connection
-        .query_row(select, [session.as_str()], |row| tables::number(row, 0))
+        .query_row(select, [session.as_str()], |row| {
+            tables::read_number(row, 0)
+        })
         .optional();
-    Ok(found.map_err(failed)?.unwrap_or_default())
+    Ok(found.map_err(database_error)?.unwrap_or_default())
 }
 
-/// Returns the words for events of a session that is held and that others have written or removed.
-fn other_events(session: &SessionId) -> String {
+/// Describes events of a held session that another process has written or removed.
+fn describe_foreign_events(session: &SessionId) -> String {
     format!("the events of the session `{session}` are not the ones that this run has recorded")
 }
 
-/// Returns the error for a ledger that something else has changed while an agent was running.
-fn changed_meanwhile(changes: &[String]) -> Error {
+/// Returns the error for a ledger that was edited while an agent was running, with the first of the changes.
+fn ledger_changed_error(changes: &[String]) -> Error {
     let more = match changes.len() {
         0 | 1 => String::new(),
         several => format!(" (and {} more)", several - 1),
     };
+
     let first = changes.first().map(String::as_str).unwrap_or_default();
     let message = format!(
         "{} was changed while an agent was running: {first}{more}",
-        location::ledger()
+        location::ledger_path()
     );
     Error::new(ErrorKind::LedgerChanged, message).with_hint(
         "nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back",
     )
 }
 
-/// What a record outlasts. Who holds a session, and with which process, means nothing once the power was off.
+/// Durability of a write. Leases and pids are worthless after a reboot, so writing them does not wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outlasts {
-    TheProcess,
-    ThePower,
+enum Durability {
+    ProcessExit,
+    PowerLoss,
 }
 
-/// Does all of something or nothing. The lock is taken at once: one that is asked for later is refused, not waited for.
-fn write<T>(
+/// Runs a write transaction. The write lock is taken at the start, because SQLite does not wait for other writers when
+/// a read transaction is upgraded.
+fn write_transaction<T>(
     connection: &mut Connection,
-    outlasts: Outlasts,
+    durability: Durability,
     work: impl FnOnce(&Transaction<'_>) -> Result<T>,
 ) -> Result<T> {
-    let level = match outlasts {
-        Outlasts::TheProcess => "normal",
-        Outlasts::ThePower => "full",
+    let level = match durability {
+        Durability::ProcessExit => "normal",
+        Durability::PowerLoss => "full",
     };
     connection
         .pragma_update(None, "synchronous", level)
-        .map_err(failed)?;
+        .map_err(database_error)?;
+
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failed)?;
+        .map_err(database_error)?;
+
     let value = work(&transaction)?;
-    transaction.commit().map_err(failed)?;
+    transaction.commit().map_err(database_error)?;
     Ok(value)
 }
 
@@ -221,95 +242,113 @@ impl Store for SqliteStore {
         now: SystemTime,
     ) -> Result<Claim> {
         let mut connection = self.writer()?;
-        let other = |connection: &Connection| {
-            let held = held_by(connection, session)?;
+        let find_other = |connection: &Connection| {
+            let held = find_held(connection, session)?;
             Ok(held.filter(|held| over != Some(held.fence)))
         };
-        // Whoever is refused need not wait for writers.
-        if let Some(held) = other(&connection)? {
+
+        // Checked before the transaction: a refused claim need not wait for writers.
+        if let Some(held) = find_other(&connection)? {
             return Ok(Claim::Busy(held));
         }
-        let holder = serde_json::to_string(holder).map_err(unwritable)?;
-        write(&mut connection, Outlasts::TheProcess, |transaction| {
-            if let Some(held) = other(transaction)? {
+
+        let holder = serde_json::to_string(holder).map_err(json_error)?;
+        write_transaction(&mut connection, Durability::ProcessExit, |transaction| {
+            if let Some(held) = find_other(transaction)? {
                 return Ok(Claim::Busy(held));
             }
-            let take = include_str!("sql/claim.sql");
+
+            let upsert = include_str!("sql/claim.sql");
             let values = params![session.as_str(), holder, turn_index::to_millis(now)];
             let fence = transaction
-                .query_row(take, values, |row| tables::number(row, 0))
-                .map_err(failed)?;
+                .query_row(upsert, values, |row| tables::read_number(row, 0))
+                .map_err(database_error)?;
+
             let lease = Lease {
                 session: session.clone(),
                 fence,
             };
-            self.written().insert(
-                session.clone(),
-                (fence, Chain::leased(transaction, &lease)?),
-            );
+            let chain = SessionChain::load_leased(transaction, &lease)?;
+            self.own_chains().insert(session.clone(), (fence, chain));
             Ok(Claim::Granted(lease))
         })
     }
 
     fn heartbeat(&self, lease: &Lease, now: SystemTime) -> Result<()> {
         let mut connection = self.writer()?;
-        write(&mut connection, Outlasts::TheProcess, |transaction| {
+        write_transaction(&mut connection, Durability::ProcessExit, |transaction| {
             let chain = self.own_chain(transaction, lease)?;
             let values = params![turn_index::to_millis(now), chain.session];
             transaction
                 .execute("UPDATE sessions SET seen = ?1 WHERE id = ?2", values)
-                .map_err(failed)?;
+                .map_err(database_error)?;
             Ok(())
         })
     }
 
     fn release(&self, lease: &Lease) -> Result<()> {
         let mut connection = self.writer()?;
-        write(&mut connection, Outlasts::TheProcess, |transaction| {
-            let chain = Chain::leased(transaction, lease)?;
+        write_transaction(&mut connection, Durability::ProcessExit, |transaction| {
+            let chain = SessionChain::load_leased(transaction, lease)?;
             let free = "UPDATE sessions SET holder = NULL, since = NULL, seen = NULL WHERE id = ?1";
-            transaction.execute(free, [chain.session]).map_err(failed)?;
-            self.written().remove(&lease.session);
+            transaction
+                .execute(free, [chain.session])
+                .map_err(database_error)?;
+            self.own_chains().remove(&lease.session);
             Ok(())
         })
     }
 
     fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
-        let bodies = entry.events.iter().map(serde_json::to_string);
-        let bodies = bodies.collect::<Result<Vec<_>, _>>().map_err(unwritable)?;
+        let bodies = entry
+            .events
+            .iter()
+            .map(serde_json::to_string)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(json_error)?;
+
         let mut connection = self.writer()?;
-        // Compressed before the transaction, for others wait while it lasts.
+        // Compressed before the transaction, because other processes wait while it lasts.
         let (given, blobs) = new_blobs(&connection, entry.blobs)?;
-        let passing = entry.events.iter().all(|event| match event {
+
+        let is_transient = entry.events.iter().all(|event| match event {
             Event::Launched { .. } => true,
-            // Whoever finds the call once more finds it lost once more.
+            // If this event is lost, the next recovery finds the call lost again.
             Event::Answered(answered) => answered.end == CallOutcome::Lost,
             _ => false,
         });
-        let outlasts = if passing {
-            Outlasts::TheProcess
+        let durability = if is_transient {
+            Durability::ProcessExit
         } else {
-            Outlasts::ThePower
+            Durability::PowerLoss
         };
-        let chain = write(&mut connection, outlasts, |transaction| {
+
+        let chain = write_transaction(&mut connection, durability, |transaction| {
             let mut chain = self.own_chain(transaction, lease)?;
             for blob in &blobs {
                 let insert = "INSERT INTO blobs (id, size, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
-                let values = params![blob.id.as_bytes(), count(blob.size), blob.kept];
-                transaction.execute(insert, values).map_err(failed)?;
+                let values = params![blob.id.as_bytes(), to_sql_integer(blob.size), blob.bytes];
+                transaction
+                    .execute(insert, values)
+                    .map_err(database_error)?;
             }
+
             for id in entry.events.iter().flat_map(Event::texts) {
-                let there = |hash: Hash| Ok(given.contains(&hash) || has_blob(transaction, &hash)?);
-                if hash_of(id).map(there).transpose()? != Some(true) {
-                    return Err(turn_index::missing(id));
+                let is_present = match parse_blob_id(id) {
+                    Some(hash) => given.contains(&hash) || has_blob(transaction, &hash)?,
+                    None => false,
+                };
+                if !is_present {
+                    return Err(turn_index::missing_text_error(id));
                 }
             }
-            let mut tables = SessionTables {
+
+            let mut index = SessionTurnIndex {
                 connection: transaction,
                 id: chain.session,
             };
             for (event, body) in entry.events.iter().zip(&bodies) {
-                turn_index::count(&mut tables, &lease.session, event, &entry.budget, now)?;
+                turn_index::index_event(&mut index, &lease.session, event, &entry.budget, now)?;
                 chain.append(
                     transaction,
                     &lease.session,
@@ -317,10 +356,11 @@ impl Store for SqliteStore {
                     turn_index::to_millis(now),
                 )?;
             }
-            chain.keep(transaction)?;
+            chain.save(transaction)?;
             Ok(chain)
         })?;
-        if let Some((_, written)) = self.written().get_mut(&lease.session) {
+
+        if let Some((_, written)) = self.own_chains().get_mut(&lease.session) {
             *written = chain;
         }
         Ok(())
@@ -328,90 +368,94 @@ impl Store for SqliteStore {
 
     fn marks(&self) -> Result<Marks> {
         let select = "SELECT name, events, head FROM sessions WHERE events > 0";
-        let ends = rows(&self.connection(), select, [], |row| {
+        let ends = query_rows(&self.connection(), select, [], |row| {
             Ok((
-                tables::session(row, 0)?,
-                (tables::number(row, 1)?, row.get(2)?),
+                tables::read_session(row, 0)?,
+                (tables::read_number(row, 1)?, row.get(2)?),
             ))
         })?;
+
         Ok(Marks {
             sessions: ends.into_iter().collect(),
         })
     }
 
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
-        // The open connection may have pages in memory that differ from the files by now.
-        let folder = location::make(&self.root)?;
-        let mut fresh = open::open(&folder)?;
+        // The page cache of the open connection may differ from the files: a new connection reads these.
+        let folder = location::create_folder(&self.root)?;
+        let mut fresh = open::open_ledger(&folder)?;
         fresh.deadline.renew(MAX_VERIFICATION);
-        let reading = fresh
+        let snapshot = fresh
             .transaction_with_behavior(TransactionBehavior::Deferred)
-            .map_err(failed)?;
+            .map_err(database_error)?;
 
-        let mut changes = verify::changed_since(&reading, marks)?;
-        // Derived rows differ, too, but the changed events are the ones to report.
+        let mut changes = verify::find_changes_since(&snapshot, marks)?;
+        // If events have changed, derived rows differ as well; only the events are worth reporting.
         if changes.is_empty() {
-            self.own_chain(&reading, lease)?;
-            changes = verify::verify_events(&reading)?;
+            self.own_chain(&snapshot, lease)?;
+            changes = verify::verify_events(&snapshot)?;
         }
+
         if changes.is_empty() {
             Ok(())
         } else {
-            Err(changed_meanwhile(&changes))
+            Err(ledger_changed_error(&changes))
         }
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>> {
         let mut bytes = 0;
-        rows(
+        query_rows(
             &self.connection(),
             include_str!("sql/events.sql"),
             params![session.as_str()],
             |row| {
-                let body = tables::body(row, 1)?;
+                let body = tables::read_body(row, 1)?;
                 bytes += body.len();
                 if bytes > MAX_SESSION_BYTES {
-                    return Err(tables::odd(1, "more than a session can have"));
+                    return Err(tables::conversion_error(1, "more than a session can have"));
                 }
                 Ok((
                     turn_index::from_millis(row.get(0)?),
-                    tables::event(&body, 1)?,
+                    tables::read_event(&body, 1)?,
                 ))
             },
         )
     }
 
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>> {
-        let Some(hash) = hash_of(id) else {
+        let Some(hash) = parse_blob_id(id) else {
             return Ok(None);
         };
-        let read =
-            |row: &rusqlite::Row<'_>| Ok((tables::number(row, 0)?, row.get::<_, Vec<u8>>(1)?));
+
         let select = "SELECT size, bytes FROM blobs WHERE id = ?1";
         let found = self
             .connection()
-            .query_row(select, [hash.as_bytes()], read)
+            .query_row(select, [hash.as_bytes()], |row| {
+                Ok((tables::read_number(row, 0)?, row.get::<_, Vec<u8>>(1)?))
+            })
             .optional();
-        let Some((size, kept)) = found.map_err(failed)? else {
+        let Some((size, stored)) = found.map_err(database_error)? else {
             return Ok(None);
         };
+
         let bytes = usize::try_from(size)
             .ok()
-            .and_then(|size| compression::unpack(&kept, size));
-        let whole = bytes.filter(|bytes| blake3::hash(bytes) == hash);
-        whole
+            .and_then(|size| compression::decompress(&stored, size));
+        bytes
+            .filter(|bytes| blake3::hash(bytes) == hash)
             .map(Some)
-            .ok_or_else(|| damaged(&format!("no longer holds the text {id}")))
+            .ok_or_else(|| damaged_error(&format!("no longer holds the text {id}")))
     }
 
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
-        let mut kept = kept_turns(&self.connection(), wanted.session, wanted.newest)?;
-        kept.reverse();
-        Ok(kept.into_iter().map(|kept| kept.row).collect())
+        let mut turns = select_turns(&self.connection(), wanted.session, wanted.newest)?;
+        turns.reverse();
+        Ok(turns.into_iter().map(|turn| turn.row).collect())
     }
 
     fn sessions(&self) -> Result<Vec<SessionId>> {
-        let names = rows(
+        let names = query_rows(
             &self.connection(),
             "SELECT name FROM sessions WHERE events > 0 ORDER BY name",
             [],
@@ -423,19 +467,21 @@ impl Store for SqliteStore {
             .collect()
     }
 
-    fn held(&self) -> Result<Vec<Held>> {
+    fn held(&self) -> Result<Vec<HeldSession>> {
         let select = "SELECT name, holder, since, seen, fence FROM sessions WHERE holder IS NOT NULL ORDER BY name";
-        let found = rows(&self.connection(), select, [], tables::held)?;
+        let found = query_rows(&self.connection(), select, [], tables::read_held)?;
         Ok(found.into_iter().flatten().collect())
     }
 
     fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
-        Ok(tables::total_of(&self.connection(), scope)?.spent())
+        Ok(tables::load_total(&self.connection(), scope)?.spent())
     }
 
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>> {
-        let kept = kept_turns(&self.connection(), session, usize::MAX)?;
-        Ok(turn_index::usage_of(kept.into_iter().map(|kept| kept.row)))
+        let turns = select_turns(&self.connection(), session, usize::MAX)?;
+        Ok(turn_index::sum_usage(
+            turns.into_iter().map(|turn| turn.row),
+        ))
     }
 
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()> {
@@ -444,128 +490,139 @@ impl Store for SqliteStore {
             model,
             figure,
         } = measurement;
-        let (kind, written) = (
-            figure.kind().name(),
-            serde_json::to_string(figure).map_err(unwritable)?,
-        );
+        let kind = figure.kind().name();
+        let figure_json = serde_json::to_string(figure).map_err(json_error)?;
+
         let mut connection = self.writer()?;
-        write(&mut connection, Outlasts::TheProcess, |transaction| {
+        write_transaction(&mut connection, Durability::ProcessExit, |transaction| {
             let insert = "INSERT INTO measurements (at, agent, model, kind, figure) VALUES (?1, ?2, ?3, ?4, ?5)";
-            let values = params![turn_index::to_millis(now), agent, model, kind, written];
-            transaction.execute(insert, values).map_err(failed)?;
-            let values = params![kind, model, agent, count(MOST_MEASUREMENTS)];
+            let values = params![turn_index::to_millis(now), agent, model, kind, figure_json];
             transaction
-                .execute(include_str!("sql/forget_measurements.sql"), values)
-                .map_err(failed)?;
+                .execute(insert, values)
+                .map_err(database_error)?;
+
+            let delete = include_str!("sql/forget_measurements.sql");
+            let values = params![kind, model, agent, to_sql_integer(MAX_MEASUREMENTS)];
+            transaction
+                .execute(delete, values)
+                .map_err(database_error)?;
             Ok(())
         })
     }
 
     fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
         let values = params![wanted.kind.name(), wanted.model, wanted.agent];
-        rows(
+        query_rows(
             &self.connection(),
             include_str!("sql/measurements.sql"),
             values,
-            tables::measurement,
+            tables::read_measurement,
         )
     }
 }
 
-/// Returns who holds a session.
-fn held_by(connection: &Connection, session: &SessionId) -> Result<Option<Held>> {
+/// Returns the holder of a session; `None` if the session is free.
+fn find_held(connection: &Connection, session: &SessionId) -> Result<Option<HeldSession>> {
     let select = "SELECT name, holder, since, seen, fence FROM sessions WHERE name = ?1";
     let found = connection
-        .query_row(select, [session.as_str()], tables::held)
+        .query_row(select, [session.as_str()], tables::read_held)
         .optional();
-    Ok(found.map_err(failed)?.flatten())
+    Ok(found.map_err(database_error)?.flatten())
 }
 
 /// Returns turns, the newest first.
-fn kept_turns(
+fn select_turns(
     connection: &Connection,
     session: Option<&SessionId>,
     newest: usize,
-) -> Result<Vec<KeptTurn>> {
+) -> Result<Vec<StoredTurn>> {
     match session {
-        // Numbers grow as turns are started, so either order has an index.
+        // Turn numbers and row ids both grow as turns are started, so each order has an index.
         Some(session) => {
-            let select = format!("{TURNS} WHERE s.name = ?1 ORDER BY t.turn DESC LIMIT ?2");
-            rows(
+            let select = format!("{SELECT_TURNS} WHERE s.name = ?1 ORDER BY t.turn DESC LIMIT ?2");
+            query_rows(
                 connection,
                 &select,
-                params![session.as_str(), count(newest)],
-                tables::turn,
+                params![session.as_str(), to_sql_integer(newest)],
+                tables::read_turn,
             )
         }
         None => {
-            let select = format!("{TURNS} ORDER BY t.id DESC LIMIT ?1");
-            rows(connection, &select, [count(newest)], tables::turn)
+            let select = format!("{SELECT_TURNS} ORDER BY t.id DESC LIMIT ?1");
+            query_rows(
+                connection,
+                &select,
+                [to_sql_integer(newest)],
+                tables::read_turn,
+            )
         }
     }
 }
 
-fn rows<T>(
+fn query_rows<T>(
     connection: &Connection,
     select: &str,
     values: impl rusqlite::Params,
     read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>> {
-    let all = || {
+    let collect = || {
         connection
             .prepare(select)?
             .query_map(values, read)?
             .collect::<rusqlite::Result<_>>()
     };
-    all().map_err(failed)
+    collect().map_err(database_error)
 }
 
-/// A text as it is kept.
-struct KeptBlob<'a> {
+/// A row of `blobs`.
+struct StoredBlob<'a> {
     id: Hash,
+    /// Size before compression.
     size: usize,
-    kept: Cow<'a, [u8]>,
+    bytes: Cow<'a, [u8]>,
 }
 
-/// Returns the names of texts, and those that the ledger lacks as they will be kept, in the same order.
+/// Returns the hashes of all texts, and rows for those that the ledger lacks, in the same order.
 fn new_blobs<'a>(
     connection: &Connection,
     blobs: &[&'a [u8]],
-) -> Result<(HashSet<Hash>, Vec<KeptBlob<'a>>)> {
-    let (mut given, mut lacking) = (HashSet::new(), Vec::new());
+) -> Result<(HashSet<Hash>, Vec<StoredBlob<'a>>)> {
+    let mut given = HashSet::new();
+    let mut missing = Vec::new();
     for bytes in blobs {
         if bytes.len() > compression::MAX_TEXT_BYTES {
             let message = format!("the ledger cannot keep a text of {} bytes", bytes.len());
             return Err(Error::new(ErrorKind::LedgerUnusable, message)
                 .with_hint("lower `output_bytes` under [limits]"));
         }
+
         let id = blake3::hash(bytes);
         if given.insert(id) && !has_blob(connection, &id)? {
-            lacking.push(KeptBlob {
+            missing.push(StoredBlob {
                 id,
                 size: bytes.len(),
-                kept: compression::pack(bytes),
+                bytes: compression::compress(bytes),
             });
         }
     }
-    Ok((given, lacking))
+    Ok((given, missing))
 }
 
 fn has_blob(connection: &Connection, hash: &Hash) -> Result<bool> {
     let select = "SELECT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)";
     connection
         .query_row(select, [hash.as_bytes()], |row| row.get(0))
-        .map_err(failed)
+        .map_err(database_error)
 }
 
-/// Returns the hash that a name stands for; `None` if it is no text's name.
-fn hash_of(id: &BlobId) -> Option<Hash> {
+/// Parses the id of a text; `None` unless it is a hash in lower-case hexadecimal.
+fn parse_blob_id(id: &BlobId) -> Option<Hash> {
     Hash::from_hex(&id.0)
         .ok()
         .filter(|hash| hash.to_hex().as_str() == id.0)
 }
 
-fn unwritable(error: serde_json::Error) -> Error {
+fn json_error(error: serde_json::Error) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
         "what is recorded cannot be written as JSON",

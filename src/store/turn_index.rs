@@ -1,6 +1,8 @@
-//! What the ledger keeps beside events so that lists and budgets need not read them all, and the order events keep.
+//! Index of turns and of budget totals, derived from events, so that lists and budget checks need not read all events.
 //!
-//! Every store derives it by these rules in the transaction of the events; anything here can be made again from them.
+//! Every store updates the index by these rules, in the transaction that records the events; it can be rebuilt from the
+//! events at any time. The same rules decide which event may follow which: a call needs a started turn, an answer needs
+//! an open call.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,41 +13,38 @@ use crate::models::{
     Amount, Answered, BlobId, Budget, Caps, Event, SessionId, Spent, Started, TurnRow, UsageRow,
 };
 
-/// A turn and its calls.
+/// Summary of a turn, with the calls that budgets are counted by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tally {
-    /// The turn on one line.
+pub(super) struct IndexedTurn {
     pub(super) row: TurnRow,
-    /// Its calls, in order.
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<IndexedCall>,
 }
 
 /// A call as budgets count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    /// Its number in the turn.
+pub(super) struct IndexedCall {
+    /// Number in the turn, from 1.
     pub(super) number: u64,
     /// The run it belongs to.
     pub(super) run: String,
-    /// What is set aside for it.
+    /// Amount reserved until the call is answered.
     pub(super) reserved: Amount,
-    /// Whether it came to its end.
     pub(super) answered: bool,
 }
 
-/// What a scope has used, as exactly as calls tell it.
+/// Usage of a scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Total {
-    /// What ended calls have spent and open ones have reserved.
+pub(super) struct ScopeTotal {
+    /// Amount spent by answered calls plus the amount reserved by open ones.
     pub(super) amount: Amount,
     /// Turns with a call.
     pub(super) turns: u64,
-    /// How long calls took, in milliseconds.
+    /// Total duration of answered calls.
     pub(super) milliseconds: u64,
 }
 
-impl Total {
-    /// Returns the total as budgets compare it.
+impl ScopeTotal {
+    /// Returns the total in the units of budgets: whole seconds, rounded up.
     pub(super) fn spent(self) -> Spent {
         Spent {
             amount: self.amount,
@@ -55,27 +54,27 @@ impl Total {
     }
 }
 
-/// Where tallies and totals are kept while events are recorded.
-pub(super) trait Tallies {
-    /// Returns the highest number of a session's turns.
+/// Storage of indexed turns and totals while events are recorded.
+pub(super) trait TurnIndex {
+    /// Returns the highest turn number of a session.
     fn last_turn(&self, session: &SessionId) -> Result<Option<u64>>;
-    /// Returns a turn.
-    fn tally(&self, session: &SessionId, turn: u64) -> Result<Option<Tally>>;
-    /// Keeps a turn, new or changed.
-    fn keep_tally(&mut self, tally: Tally) -> Result<()>;
-    /// Returns what a scope has used.
-    fn total(&self, scope: &Scope<'_>) -> Result<Total>;
-    /// Keeps what a scope has used.
-    fn keep_total(&mut self, scope: &Scope<'_>, total: Total) -> Result<()>;
+    /// Returns a turn; `None` if it was not started.
+    fn turn(&self, session: &SessionId, turn: u64) -> Result<Option<IndexedTurn>>;
+    /// Inserts or replaces a turn.
+    fn save_turn(&mut self, turn: IndexedTurn) -> Result<()>;
+    /// Returns the usage of a scope; zero if it has none.
+    fn total(&self, scope: &Scope<'_>) -> Result<ScopeTotal>;
+    /// Replaces the usage of a scope.
+    fn save_total(&mut self, scope: &Scope<'_>, total: ScopeTotal) -> Result<()>;
 }
 
-/// Counts an event.
+/// Updates the index for an event, or refuses the event.
 ///
 /// # Errors
 ///
-/// `BudgetExhausted` for a call that a budget does not allow, `LedgerUnusable` for an event that cannot follow.
-pub(super) fn count(
-    tallies: &mut dyn Tallies,
+/// `BudgetExhausted` for a call that exceeds a budget, `LedgerUnusable` for an event that cannot follow those before it.
+pub(super) fn index_event(
+    index: &mut dyn TurnIndex,
     session: &SessionId,
     event: &Event,
     budget: &Budget,
@@ -87,7 +86,7 @@ pub(super) fn count(
         | Event::Opened(_)
         | Event::Decided { .. }
         | Event::Ended { .. } => Ok(()),
-        Event::Started(started) => start(tallies, session, started, at),
+        Event::Started(started) => start_turn(index, session, started, at),
         Event::Called {
             turn,
             call,
@@ -95,21 +94,21 @@ pub(super) fn count(
             reserved,
             ..
         } => {
-            let call = Call {
+            let call = IndexedCall {
                 number: *call,
                 run: run.clone(),
-                reserved: bounded(*reserved),
+                reserved: clamp_amount(*reserved),
                 answered: false,
             };
-            let tally = find(tallies, session, *turn)?;
-            open(tallies, tally, call, budget)
+            let indexed = find_turn(index, session, *turn)?;
+            open_call(index, indexed, call, budget)
         }
         Event::Launched { turn, call, .. } => {
-            find_open(&mut find(tallies, session, *turn)?, *call).map(|_| ())
+            find_open_call(&mut find_turn(index, session, *turn)?, *call).map(|_| ())
         }
         Event::Answered(answered) => {
-            let tally = find(tallies, session, answered.turn)?;
-            close(tallies, tally, answered)
+            let turn = find_turn(index, session, answered.turn)?;
+            close_call(index, turn, answered)
         }
         Event::Replied {
             turn,
@@ -117,33 +116,35 @@ pub(super) fn count(
             fault,
             ..
         } => {
-            let mut tally = find(tallies, session, *turn)?;
-            if tally.row.replied {
-                return Err(cannot_follow(session, *turn, "has its reply already"));
+            let mut indexed = find_turn(index, session, *turn)?;
+            if indexed.row.replied {
+                return Err(order_error(session, *turn, "has its reply already"));
             }
-            tally.row.replied = true;
-            tally.row.verdict = *verdict;
-            tally.row.fault.clone_from(fault);
-            tallies.keep_tally(tally)
+            indexed.row.replied = true;
+            indexed.row.verdict = *verdict;
+            indexed.row.fault.clone_from(fault);
+            index.save_turn(indexed)
         }
         Event::Intended { turn, .. } | Event::Settled { turn, .. } => {
-            find(tallies, session, *turn).map(|_| ())
+            find_turn(index, session, *turn).map(|_| ())
         }
     }
 }
 
-fn start(
-    tallies: &mut dyn Tallies,
+/// Adds a turn. Turn numbers of a session only grow.
+fn start_turn(
+    index: &mut dyn TurnIndex,
     session: &SessionId,
     started: &Started,
     at: SystemTime,
 ) -> Result<()> {
-    if tallies
+    if index
         .last_turn(session)?
         .is_some_and(|last| started.turn <= last)
     {
-        return Err(cannot_follow(session, started.turn, "was started already"));
+        return Err(order_error(session, started.turn, "was started already"));
     }
+
     let row = TurnRow {
         session: session.clone(),
         turn: started.turn,
@@ -159,167 +160,181 @@ fn start(
         spent: Amount::default(),
         milliseconds: 0,
     };
-    tallies.keep_tally(Tally {
+    index.save_turn(IndexedTurn {
         row,
         calls: Vec::new(),
     })
 }
 
-fn open(tallies: &mut dyn Tallies, mut tally: Tally, call: Call, budget: &Budget) -> Result<()> {
-    let session = tally.row.session.clone();
-    if tally
+/// Adds a call to a turn and reserves its amount in the run and in the session, unless that exceeds a budget.
+fn open_call(
+    index: &mut dyn TurnIndex,
+    mut turn: IndexedTurn,
+    call: IndexedCall,
+    budget: &Budget,
+) -> Result<()> {
+    let session = turn.row.session.clone();
+    if turn
         .calls
         .last()
         .is_some_and(|last| call.number <= last.number)
     {
         let what = format!("has its call {} already", call.number);
-        return Err(cannot_follow(&session, tally.row.turn, &what));
+        return Err(order_error(&session, turn.row.turn, &what));
     }
+
+    let is_first_in_run = turn.calls.iter().all(|earlier| earlier.run != call.run);
+    let is_first_in_session = turn.calls.is_empty();
     let scopes = [
-        (
-            Scope::Run(&call.run),
-            &budget.run,
-            tally.calls.iter().all(|earlier| earlier.run != call.run),
-        ),
+        (Scope::Run(&call.run), &budget.run, is_first_in_run),
         (
             Scope::Session(&session),
             &budget.session,
-            tally.calls.is_empty(),
+            is_first_in_session,
         ),
     ];
     for (scope, caps, new_turn) in scopes {
-        let mut total = tallies.total(&scope)?;
-        check(&scope, caps, total, call.reserved, new_turn)?;
-        total.amount = plus(total.amount, call.reserved);
-        total.turns = add(total.turns, u64::from(new_turn));
-        tallies.keep_total(&scope, total)?;
+        let mut total = index.total(&scope)?;
+        check_budget(&scope, caps, total, call.reserved, new_turn)?;
+        total.amount = add_amounts(total.amount, call.reserved);
+        total.turns = add_counts(total.turns, u64::from(new_turn));
+        index.save_total(&scope, total)?;
     }
-    tally.row.calls += 1;
-    tally.row.end = None;
-    tally.calls.push(call);
-    tallies.keep_tally(tally)
+
+    turn.row.calls += 1;
+    turn.row.end = None;
+    turn.calls.push(call);
+    index.save_turn(turn)
 }
 
-fn check(
+/// Refuses a call that would exceed the caps of a scope.
+fn check_budget(
     scope: &Scope<'_>,
     caps: &Caps,
-    total: Total,
+    total: ScopeTotal,
     reserve: Amount,
     new_turn: bool,
 ) -> Result<()> {
-    let Some(words) = caps.exceeded(&total.spent(), reserve, new_turn) else {
+    let Some(reason) = caps.exceeded(&total.spent(), reserve, new_turn) else {
         return Ok(());
     };
-    let (whose, table) = match scope {
+
+    let (owner, table) = match scope {
         Scope::Run(_) => ("this run".to_owned(), "[budget.run]"),
         Scope::Session(session) => (format!("the session `{session}`"), "[budget.session]"),
     };
+
     Err(Error::new(
         ErrorKind::BudgetExhausted,
-        format!("the budget of {whose} allows {words}"),
+        format!("the budget of {owner} allows {reason}"),
     )
     .with_hint(format!("raise it under {table} in agentd/config.toml")))
 }
 
-fn close(tallies: &mut dyn Tallies, mut tally: Tally, answered: &Answered) -> Result<()> {
-    let call = find_open(&mut tally, answered.call)?;
+/// Marks a call as answered and replaces its reserved amount by the amount spent.
+fn close_call(index: &mut dyn TurnIndex, mut turn: IndexedTurn, answered: &Answered) -> Result<()> {
+    let call = find_open_call(&mut turn, answered.call)?;
     call.answered = true;
-    let (run, reserved) = (call.run.clone(), call.reserved);
-    let session = tally.row.session.clone();
+    let run = call.run.clone();
+    let reserved = call.reserved;
+    let session = turn.row.session.clone();
+
     for scope in [Scope::Run(&run), Scope::Session(&session)] {
-        let mut total = tallies.total(&scope)?;
-        total.amount = plus(minus(total.amount, reserved), answered.spent);
-        total.milliseconds = add(total.milliseconds, answered.milliseconds);
-        tallies.keep_total(&scope, total)?;
+        let mut total = index.total(&scope)?;
+        total.amount = add_amounts(subtract_amounts(total.amount, reserved), answered.spent);
+        total.milliseconds = add_counts(total.milliseconds, answered.milliseconds);
+        index.save_total(&scope, total)?;
     }
-    // An earlier call that is settled late does not tell how the turn stands.
-    if tally
+
+    // The outcome of a turn is that of its last call, even if an earlier one is settled later.
+    if turn
         .calls
         .last()
         .is_some_and(|last| last.number == answered.call)
     {
-        tally.row.end = Some(answered.end.clone());
+        turn.row.end = Some(answered.end.clone());
     }
-    tally.row.spent = plus(tally.row.spent, answered.spent);
-    tally.row.milliseconds = add(tally.row.milliseconds, answered.milliseconds);
-    tallies.keep_tally(tally)
+    turn.row.spent = add_amounts(turn.row.spent, answered.spent);
+    turn.row.milliseconds = add_counts(turn.row.milliseconds, answered.milliseconds);
+
+    index.save_turn(turn)
 }
 
-fn find(tallies: &dyn Tallies, session: &SessionId, turn: u64) -> Result<Tally> {
-    tallies
-        .tally(session, turn)?
-        .ok_or_else(|| cannot_follow(session, turn, "was not started"))
+fn find_turn(index: &dyn TurnIndex, session: &SessionId, turn: u64) -> Result<IndexedTurn> {
+    index
+        .turn(session, turn)?
+        .ok_or_else(|| order_error(session, turn, "was not started"))
 }
 
-fn find_open(tally: &mut Tally, number: u64) -> Result<&mut Call> {
-    let (session, turn) = (&tally.row.session, tally.row.turn);
-    let call = tally
+fn find_open_call(turn: &mut IndexedTurn, number: u64) -> Result<&mut IndexedCall> {
+    let session = &turn.row.session;
+    let turn_number = turn.row.turn;
+    let call = turn
         .calls
         .iter_mut()
         .find(|call| call.number == number && !call.answered);
-    call.ok_or_else(|| cannot_follow(session, turn, &format!("has no open call {number}")))
+    call.ok_or_else(|| order_error(session, turn_number, &format!("has no open call {number}")))
 }
 
-fn cannot_follow(session: &SessionId, turn: u64, what: &str) -> Error {
+/// Returns the error for an event that cannot follow those before it.
+fn order_error(session: &SessionId, turn: u64, what: &str) -> Error {
     let message = format!("turn {turn} of the session `{session}` {what}");
     Error::new(ErrorKind::LedgerUnusable, message)
         .with_hint("this is a fault of agentd; nothing of the step was recorded")
 }
 
-/// The most that is counted of anything. What an agent reports may be any number, and databases have their limits.
-const MOST: u64 = i64::MAX as u64;
+/// Maximum of every count: agents may report any number, and SQLite stores signed 64-bit integers.
+const MAX_COUNT: u64 = i64::MAX as u64;
 
-fn bounded(amount: Amount) -> Amount {
-    plus(amount, Amount::default())
+fn clamp_amount(amount: Amount) -> Amount {
+    add_amounts(amount, Amount::default())
 }
 
-fn add(a: u64, b: u64) -> u64 {
-    a.saturating_add(b).min(MOST)
+fn add_counts(a: u64, b: u64) -> u64 {
+    a.saturating_add(b).min(MAX_COUNT)
 }
 
-fn plus(a: Amount, b: Amount) -> Amount {
+fn add_amounts(a: Amount, b: Amount) -> Amount {
     Amount {
-        tokens: add(a.tokens, b.tokens),
-        micro_dollars: add(a.micro_dollars, b.micro_dollars),
+        tokens: add_counts(a.tokens, b.tokens),
+        micro_dollars: add_counts(a.micro_dollars, b.micro_dollars),
     }
 }
 
-fn minus(a: Amount, b: Amount) -> Amount {
+fn subtract_amounts(a: Amount, b: Amount) -> Amount {
     Amount {
         tokens: a.tokens.saturating_sub(b.tokens),
         micro_dollars: a.micro_dollars.saturating_sub(b.micro_dollars),
     }
 }
 
-/// Returns what agents have used in turns. A turn without a call counts for nothing.
-pub(super) fn usage_of(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
+/// Sums the usage of turns by session, agent and model. Turns without a call are left out.
+pub(super) fn sum_usage(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
     let mut rows: BTreeMap<(SessionId, String, Option<String>), UsageRow> = BTreeMap::new();
     for turn in turns.filter(|turn| turn.calls > 0) {
         let key = (turn.session, turn.agent, turn.model);
         let row = rows
             .entry(key)
-            .or_insert_with_key(|(session, agent, model)| {
-                let (session, agent, model) = (session.clone(), agent.clone(), model.clone());
-                UsageRow {
-                    session,
-                    agent,
-                    model,
-                    turns: 0,
-                    calls: 0,
-                    spent: Amount::default(),
-                    milliseconds: 0,
-                }
+            .or_insert_with_key(|(session, agent, model)| UsageRow {
+                session: session.clone(),
+                agent: agent.clone(),
+                model: model.clone(),
+                turns: 0,
+                calls: 0,
+                spent: Amount::default(),
+                milliseconds: 0,
             });
+
         row.turns += 1;
         row.calls += turn.calls;
-        row.spent = plus(row.spent, turn.spent);
-        row.milliseconds = add(row.milliseconds, turn.milliseconds);
+        row.spent = add_amounts(row.spent, turn.spent);
+        row.milliseconds = add_counts(row.milliseconds, turn.milliseconds);
     }
     rows.into_values().collect()
 }
 
-/// Returns the error for a text that an event names and the ledger lacks.
-pub(super) fn missing(id: &BlobId) -> Error {
+/// Returns the error for an event that names a text missing in the ledger.
+pub(super) fn missing_text_error(id: &BlobId) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
         format!("the text {id} is named, but it is not in the ledger"),
@@ -328,7 +343,7 @@ pub(super) fn missing(id: &BlobId) -> Error {
 }
 
 /// Returns the error for a lease that is void.
-pub(super) fn void(session: &SessionId) -> Error {
+pub(super) fn void_lease_error(session: &SessionId) -> Error {
     Error::new(
         ErrorKind::SessionBusy,
         format!("the session `{session}` is no longer held by this process"),
@@ -336,7 +351,7 @@ pub(super) fn void(session: &SessionId) -> Error {
     .with_hint("another one took it over; `agentd log` shows what it did")
 }
 
-/// Returns a time as the ledger keeps it: milliseconds since 1970.
+/// Converts a time to milliseconds since 1970; negative before it.
 pub(super) fn to_millis(time: SystemTime) -> i64 {
     let clamp = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -345,7 +360,7 @@ pub(super) fn to_millis(time: SystemTime) -> i64 {
     }
 }
 
-/// Returns the time of a number of milliseconds since 1970; 1970 itself for one that no clock can show.
+/// Converts milliseconds since 1970 to a time; 1970 itself if they are out of range.
 pub(super) fn from_millis(millis: i64) -> SystemTime {
     let span = Duration::from_millis(millis.unsigned_abs());
     let epoch = SystemTime::UNIX_EPOCH;

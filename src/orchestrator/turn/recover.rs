@@ -25,8 +25,8 @@ use crate::agent::{self, Salvaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, CallOutcome, Event, Held, Holder, Intent, OperationId, Permission, Process,
-    Reply, SessionId, Started, State,
+    Amount, Answered, CallOutcome, Event, HeldSession, Holder, Intent, OperationId, Permission,
+    Process, Reply, SessionId, Started, State,
 };
 use crate::ops::{self, Step};
 use crate::orchestrator::clock;
@@ -102,7 +102,7 @@ fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
 
 /// Returns true if the holder of a session is dead. A process of another boot or container cannot be looked up, so its
 /// heartbeat decides.
-fn is_abandoned(held: &Held) -> bool {
+fn is_abandoned(held: &HeldSession) -> bool {
     let process = &held.holder.process;
     let this = agent::this_process();
     if process.boot == this.boot && process.namespace == this.namespace {
@@ -113,7 +113,7 @@ fn is_abandoned(held: &Held) -> bool {
         .is_ok_and(|silence| silence > DEAD_AFTER)
 }
 
-fn busy(held: &Held) -> Error {
+fn busy(held: &HeldSession) -> Error {
     let since = clock::now().duration_since(held.since);
     let seconds = since.unwrap_or_default().as_secs();
     let session = &held.session;
@@ -133,7 +133,7 @@ fn busy(held: &Held) -> Error {
 /// Those of the ledger. A session that cannot be finished is logged, and left as it is.
 pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     let held = context.store.held()?;
-    let abandoned: Vec<Held> = held.into_iter().filter(is_abandoned).collect();
+    let abandoned: Vec<HeldSession> = held.into_iter().filter(is_abandoned).collect();
     // Processes are listed once: of many sessions few have left a running one.
     let running = match abandoned.len() {
         0 | 1 => None,

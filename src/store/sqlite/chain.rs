@@ -1,19 +1,20 @@
-//! The hashes that hold the ledger together: each event holds that of the one before it in its session, and one chain of
-//! links runs through the events of all sessions in the order in which they were recorded.
+//! Hash chains of the ledger. Each event contains the hash of the previous event of its session, and one chain of links
+//! runs through the events of all sessions in the order in which they were recorded. A removed or edited event breaks
+//! at least one of them.
 
 use blake3::Hash;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::open::{count, damaged, failed};
+use super::open::{damaged_error, database_error, to_sql_integer};
 use super::{compression, tables};
 use crate::error::Result;
 use crate::models::SessionId;
 use crate::store::{Lease, turn_index};
 
-/// Where the chain of a session's events ends.
+/// End of the chain of a session's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chain {
-    /// The session's id in the database.
+pub(super) struct SessionChain {
+    /// Row id of the session.
     pub(super) session: i64,
     /// Number of events.
     pub(super) events: u64,
@@ -21,14 +22,14 @@ pub(super) struct Chain {
     pub(super) head: Vec<u8>,
 }
 
-impl Chain {
-    /// Returns the end of the chain of a session that a lease is good for.
-    pub(super) fn leased(connection: &Connection, lease: &Lease) -> Result<Self> {
-        let values = params![lease.session.as_str(), count(lease.fence)];
+impl SessionChain {
+    /// Loads the end of the chain of a leased session. Fails if the lease is void.
+    pub(super) fn load_leased(connection: &Connection, lease: &Lease) -> Result<Self> {
+        let values = params![lease.session.as_str(), to_sql_integer(lease.fence)];
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Self {
                 session: row.get(0)?,
-                events: tables::number(row, 1)?,
+                events: tables::read_number(row, 1)?,
                 head: row.get(2)?,
             })
         };
@@ -36,8 +37,8 @@ impl Chain {
             .query_row(include_str!("../sql/leased.sql"), values, read)
             .optional();
         found
-            .map_err(failed)?
-            .ok_or_else(|| turn_index::void(&lease.session))
+            .map_err(database_error)?
+            .ok_or_else(|| turn_index::void_lease_error(&lease.session))
     }
 
     /// Records an event.
@@ -50,14 +51,26 @@ impl Chain {
     ) -> Result<()> {
         self.events += 1;
         let hash = event_hash(&self.head, session, self.events, at, body);
-        let (packed, number) = (compression::pack_body(body), count(self.events));
-        let kept: &dyn rusqlite::ToSql = match &packed {
-            Some(packed) => packed,
+        let number = to_sql_integer(self.events);
+        let compressed = compression::compress_body(body);
+        let stored_body: &dyn rusqlite::ToSql = match &compressed {
+            Some(compressed) => compressed,
             None => &body,
         };
+
         let insert = include_str!("../sql/keep_event.sql");
-        let values = params![self.session, number, at, kept, self.head, hash.as_bytes()];
-        transaction.execute(insert, values).map_err(failed)?;
+        let values = params![
+            self.session,
+            number,
+            at,
+            stored_body,
+            self.head,
+            hash.as_bytes()
+        ];
+        transaction
+            .execute(insert, values)
+            .map_err(database_error)?;
+
         append_link(
             transaction,
             transaction.last_insert_rowid(),
@@ -67,16 +80,19 @@ impl Chain {
         Ok(())
     }
 
-    /// Keeps where the chain ends.
-    pub(super) fn keep(&self, transaction: &Transaction<'_>) -> Result<()> {
-        let values = params![count(self.events), self.head, self.session];
+    /// Stores the end of the chain.
+    pub(super) fn save(&self, transaction: &Transaction<'_>) -> Result<()> {
+        let values = params![to_sql_integer(self.events), self.head, self.session];
         let update = "UPDATE sessions SET events = ?1, head = ?2 WHERE id = ?3";
-        transaction.execute(update, values).map_err(failed)?;
+        transaction
+            .execute(update, values)
+            .map_err(database_error)?;
         Ok(())
     }
 }
 
-/// Returns the hash of an event: over all that its row says, and the hash of the one before it in its session.
+/// Hashes all columns of an event and the hash of the previous event of its session. Parts of variable length are
+/// prefixed with their length, so that no two events hash the same bytes.
 pub(super) fn event_hash(
     before: &[u8],
     session: &SessionId,
@@ -97,7 +113,7 @@ pub(super) fn event_hash(
     hasher.finalize()
 }
 
-/// Returns the hash of a link: over the link before it, none for the first, and the hash of its event.
+/// Hashes the previous link (empty for the first) and the hash of the link's event.
 pub(super) fn link_hash(before: &[u8], event: &[u8]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for part in [before, event] {
@@ -108,16 +124,17 @@ pub(super) fn link_hash(before: &[u8], event: &[u8]) -> Hash {
     hasher.finalize()
 }
 
-/// Links an event to the one that was recorded before it, in whichever session.
+/// Links an event to the one recorded before it, in any session.
 fn append_link(transaction: &Transaction<'_>, sequence: i64, event: &[u8]) -> Result<()> {
     let select = "SELECT sequence, hash FROM links ORDER BY sequence DESC LIMIT 1";
     let last = transaction.query_row(select, [], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
     });
-    let (last, before) = last.optional().map_err(failed)?.unwrap_or_default();
-    // SQLite gives a new row the highest number there is, plus one; a gap or a link without an event is a change.
+    let (last, before) = last.optional().map_err(database_error)?.unwrap_or_default();
+
+    // SQLite numbers a new row one above the highest, so a gap means that an event or a link was removed or added.
     if last != sequence - 1 {
-        return Err(damaged(&format!(
+        return Err(damaged_error(&format!(
             "is not as it was recorded: its last link is {last}, its last event {sequence}"
         )));
     }
@@ -125,9 +142,9 @@ fn append_link(transaction: &Transaction<'_>, sequence: i64, event: &[u8]) -> Re
 }
 
 /// Links all events of a ledger that has no links yet.
-pub(super) fn link_all(transaction: &Transaction<'_>) -> Result<()> {
+pub(super) fn link_all_events(transaction: &Transaction<'_>) -> Result<()> {
     let select = "SELECT sequence, hash FROM events ORDER BY sequence";
-    let events: Vec<(i64, Vec<u8>)> = super::rows(transaction, select, [], |row| {
+    let events: Vec<(i64, Vec<u8>)> = super::query_rows(transaction, select, [], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?;
     let mut before = Vec::new();
@@ -143,6 +160,6 @@ fn insert_link(transaction: &Transaction<'_>, sequence: i64, hash: Hash) -> Resu
     let values = params![sequence, hash.as_bytes()];
     transaction
         .execute("INSERT INTO links (sequence, hash) VALUES (?1, ?2)", values)
-        .map_err(failed)?;
+        .map_err(database_error)?;
     Ok(())
 }

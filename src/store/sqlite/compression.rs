@@ -1,55 +1,62 @@
-//! How bytes are kept: compressed if that makes them shorter.
+//! LZ4 compression of stored texts and events, used where it makes them shorter.
 
 use std::borrow::Cow;
 
 use lz4_flex::block;
 
-/// The most that compressed bytes can grow by.
-const MOST_GROWTH: usize = 255;
+/// Maximum ratio of original to compressed size that LZ4 can reach.
+const MAX_COMPRESSION_RATIO: usize = 255;
 
-/// The longest body of an event that is kept as it is.
-const PLAIN_BODY: usize = 1_024;
+/// Maximum size of an event's JSON that is stored uncompressed.
+const MAX_PLAIN_BODY_BYTES: usize = 1_024;
 
-/// Maximum size in bytes of a text or the body of an event, packed or not.
+/// Maximum size in bytes of a text or the body of an event, compressed or not.
 pub(super) const MAX_TEXT_BYTES: usize = 256 << 20;
 
-/// Returns bytes as they are kept.
-pub(super) fn pack(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let packed = block::compress(bytes);
-    if packed.len() < bytes.len() {
-        Cow::Owned(packed)
+/// Compresses bytes; returns them unchanged if that would not make them shorter.
+pub(super) fn compress(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let compressed = block::compress(bytes);
+    if compressed.len() < bytes.len() {
+        Cow::Owned(compressed)
     } else {
         Cow::Borrowed(bytes)
     }
 }
 
-/// Returns bytes as they were; `None` if they are not what `pack` made of `size` bytes.
-pub(super) fn unpack(kept: &[u8], size: usize) -> Option<Vec<u8>> {
-    if kept.len() == size {
-        return Some(kept.to_vec());
+/// Returns the original bytes; `None` if `stored` is not the output of [`compress`] for `size` bytes.
+pub(super) fn decompress(stored: &[u8], size: usize) -> Option<Vec<u8>> {
+    if stored.len() == size {
+        return Some(stored.to_vec());
     }
-    // A damaged size must not make us ask for more memory than the bytes can fill.
-    if kept.len() > size || size > kept.len().saturating_mul(MOST_GROWTH) || size > MAX_TEXT_BYTES {
+
+    // A damaged size must not allocate more memory than the bytes can fill.
+    let max_size = stored
+        .len()
+        .saturating_mul(MAX_COMPRESSION_RATIO)
+        .min(MAX_TEXT_BYTES);
+    if stored.len() > size || size > max_size {
         return None;
     }
-    block::decompress(kept, size)
+
+    block::decompress(stored, size)
         .ok()
         .filter(|bytes| bytes.len() == size)
 }
 
-/// Returns the compressed body of an event, its length first; `None` if it is kept as the text it is.
-pub(super) fn pack_body(json: &str) -> Option<Vec<u8>> {
+/// Compresses the body of an event: its size as 4 little-endian bytes, then the compressed JSON. `None` if the body is
+/// small and stored as text.
+pub(super) fn compress_body(json: &str) -> Option<Vec<u8>> {
     let size = u32::try_from(json.len())
         .ok()
-        .filter(|_| json.len() > PLAIN_BODY)?;
-    Some([&size.to_le_bytes(), &*pack(json.as_bytes())].concat())
+        .filter(|_| json.len() > MAX_PLAIN_BODY_BYTES)?;
+    Some([&size.to_le_bytes(), &*compress(json.as_bytes())].concat())
 }
 
-/// Returns the text of a compressed body; `None` if it is damaged.
-pub(super) fn unpack_body(kept: &[u8]) -> Option<String> {
-    let (size, kept) = kept.split_first_chunk()?;
+/// Returns the JSON of a compressed body; `None` if it is damaged.
+pub(super) fn decompress_body(stored: &[u8]) -> Option<String> {
+    let (size, compressed) = stored.split_first_chunk()?;
     let size = usize::try_from(u32::from_le_bytes(*size)).ok()?;
-    String::from_utf8(unpack(kept, size)?).ok()
+    String::from_utf8(decompress(compressed, size)?).ok()
 }
 
 #[cfg(test)]
@@ -62,25 +69,25 @@ mod tests {
             .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
             .collect();
         for bytes in [Vec::new(), b"a".to_vec(), vec![b'x'; 100_000], noise] {
-            let kept = pack(&bytes);
+            let kept = compress(&bytes);
             assert!(kept.len() <= bytes.len());
-            assert_eq!(unpack(&kept, bytes.len()), Some(bytes.clone()));
+            assert_eq!(decompress(&kept, bytes.len()), Some(bytes.clone()));
         }
         let json = "{\"event\":1}".repeat(1_000);
-        let kept = pack_body(&json).unwrap();
+        let kept = compress_body(&json).unwrap();
         assert!(kept.len() < json.len() / 10);
-        assert_eq!(unpack_body(&kept), Some(json));
-        assert_eq!(pack_body("{}"), None);
+        assert_eq!(decompress_body(&kept), Some(json));
+        assert_eq!(compress_body("{}"), None);
     }
 
     #[test]
     fn damaged_bytes_are_refused_without_asking_for_memory() {
-        let kept = pack(&[b'x'; 1_000]).into_owned();
+        let kept = compress(&[b'x'; 1_000]).into_owned();
         for size in [999, 1_001, usize::MAX] {
-            assert_eq!(unpack(&kept, size), None, "{size}");
+            assert_eq!(decompress(&kept, size), None, "{size}");
         }
         for body in [&[][..], &[255, 255, 255, 255, 0, 0], &[1, 0, 0]] {
-            assert_eq!(unpack_body(body), None);
+            assert_eq!(decompress_body(body), None);
         }
     }
 }

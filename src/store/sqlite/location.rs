@@ -1,4 +1,4 @@
-//! Where the ledger lies: a folder of the project that only its owner may look into.
+//! Location of the ledger: a folder of the project that only its owner can read.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -11,97 +11,104 @@ use tempfile::TempPath;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths;
 
-/// The folder of the ledger in a project.
-pub(super) const FOLDER: &str = paths::LOCAL_FOLDER;
+/// Folder of the ledger in a project.
+pub(super) const LOCAL_FOLDER: &str = paths::LOCAL_FOLDER;
 
-/// The ledger in it.
-pub(super) const FILE: &str = paths::LEDGER_NAME;
+/// File name of the ledger.
+pub(super) const LEDGER_NAME: &str = paths::LEDGER_NAME;
 
-/// What tells a file from all others that there are: its device and its number there.
+/// Device and inode of a file.
 pub(super) type FileId = (u64, u64);
 
-/// Returns which file something is.
 pub(super) fn file_id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 
-/// Tells whether a file is the ledger of a project. It is only looked at: to open and to close a database would void
-/// the locks that are held on it.
+/// Returns true if a file is the ledger of a project. It is not opened: closing any file descriptor of a database
+/// releases the POSIX locks that this process holds on it.
 pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
-    let found = inside(root)
+    let found = folder_path(root)
         .ok()
-        .and_then(|folder| folder.join(FILE).symlink_metadata().ok());
+        .and_then(|folder| folder.join(LEDGER_NAME).symlink_metadata().ok());
     found.is_some_and(|found| file_id(&found) == file)
 }
 
-/// Makes the folder of a project's ledger if need be, and returns it.
-pub(super) fn make(root: &Path) -> Result<PathBuf> {
-    let folder = inside(root)?;
+/// Returns the folder of a project's ledger, and creates it if it is missing.
+pub(super) fn create_folder(root: &Path) -> Result<PathBuf> {
+    let folder = folder_path(root)?;
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(unwritable(FOLDER, error));
+            return Err(write_error(LOCAL_FOLDER, error));
         }
         _ => {}
     }
-    check(&folder, FOLDER, Metadata::is_dir)?;
-    ignore(&folder)?;
+
+    check_ownership(&folder, LOCAL_FOLDER, Metadata::is_dir)?;
+    write_gitignore(&folder)?;
     Ok(folder)
 }
 
 /// Returns the folder of a project's ledger; `None` if there is none.
-pub(super) fn find(root: &Path) -> Result<Option<PathBuf>> {
-    let folder = inside(root)?;
-    Ok(check(&folder, FOLDER, Metadata::is_dir)?.then_some(folder))
+pub(super) fn find_folder(root: &Path) -> Result<Option<PathBuf>> {
+    let folder = folder_path(root)?;
+    Ok(check_ownership(&folder, LOCAL_FOLDER, Metadata::is_dir)?.then_some(folder))
 }
 
-/// Tells whether the ledger is there. What is there must be a file of ours.
+/// Returns true if the folder has a ledger, which must be a regular file of this user.
 pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
-    check(&folder.join(FILE), &ledger(), Metadata::is_file)
+    check_ownership(&folder.join(LEDGER_NAME), &ledger_path(), Metadata::is_file)
 }
 
-/// Refuses anything but files of ours in the places of the files that SQLite opens with the ledger. It would wait for a
-/// named pipe without a limit.
+/// Refuses anything but regular files of this user at the paths that SQLite opens along with the ledger: it would wait
+/// for a named pipe forever.
 pub(super) fn check_companions(folder: &Path) -> Result<()> {
     for suffix in ["-journal", "-wal", "-shm"] {
-        let path = folder.join(format!("{FILE}{suffix}"));
-        check(&path, &format!("{}{suffix}", ledger()), Metadata::is_file)?;
+        let path = folder.join(format!("{LEDGER_NAME}{suffix}"));
+        check_ownership(
+            &path,
+            &format!("{}{suffix}", ledger_path()),
+            Metadata::is_file,
+        )?;
     }
     Ok(())
 }
 
-/// Makes a database the ledger of a folder, and tells whether it has become that: not if the folder has one.
+/// Moves a finished database to the path of the ledger. Returns false if the folder already has a ledger.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to the database"
 )]
-pub(super) fn name(draft: TempPath, folder: &Path) -> io::Result<bool> {
-    let held = File::open(folder)?;
-    // Or what is removed here could be of a ledger that another process has just named.
-    held.lock()?;
-    let path = folder.join(FILE);
+pub(super) fn install_ledger(draft: TempPath, folder: &Path) -> io::Result<bool> {
+    let folder_lock = File::open(folder)?;
+    // Without the lock, the files removed below could belong to a ledger that another process has just installed.
+    folder_lock.lock()?;
+
+    let path = folder.join(LEDGER_NAME);
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }
-    // What is left of one that was removed would be taken for the newest part of this one.
-    for end in ["-wal", "-shm"] {
-        match fs::remove_file(folder.join(format!("{FILE}{end}"))) {
+
+    // SQLite would apply the leftover log of a removed ledger to the new one.
+    for suffix in ["-wal", "-shm"] {
+        match fs::remove_file(folder.join(format!("{LEDGER_NAME}{suffix}"))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
+
     draft.persist_noclobber(path)?;
-    // Its name is to outlast a loss of power.
-    held.sync_all()?;
+    // Makes the new name survive a power loss.
+    folder_lock.sync_all()?;
     Ok(true)
 }
 
-/// Returns the ledger as messages name it.
-pub(super) fn ledger() -> String {
-    format!("{FOLDER}/{FILE}")
+/// Returns the path of the ledger from the project's root, for messages.
+pub(super) fn ledger_path() -> String {
+    format!("{LOCAL_FOLDER}/{LEDGER_NAME}")
 }
 
-/// Returns the error for something that cannot be written.
-pub(super) fn unwritable(name: &str, error: io::Error) -> Error {
+/// Returns the error for a path that cannot be written.
+pub(super) fn write_error(name: &str, error: io::Error) -> Error {
     let full = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
@@ -122,22 +129,28 @@ pub(super) fn unwritable(name: &str, error: io::Error) -> Error {
         .with_hint(hint)
 }
 
-/// Returns where the folder is or would be. Links above the project are the user's own, and are resolved here.
-fn inside(root: &Path) -> Result<PathBuf> {
+/// Returns the path of the folder, which need not exist. Symbolic links in the path of the project are resolved.
+fn folder_path(root: &Path) -> Result<PathBuf> {
     let root = root.canonicalize().map_err(|error| {
         let message = format!("`{}` cannot be entered", root.display());
         Error::new(ErrorKind::LedgerUnusable, message).with_source(error)
     })?;
-    Ok(root.join(FOLDER))
+    Ok(root.join(LOCAL_FOLDER))
 }
 
-/// Tells whether something is there; it must be of the right kind and ours, and is made ours alone.
-fn check(path: &Path, name: &str, right: impl Fn(&Metadata) -> bool) -> Result<bool> {
+/// Returns true if a path exists. It must have the right type, not be a symbolic link and belong to this user;
+/// permissions of group and others are removed.
+fn check_ownership(
+    path: &Path,
+    name: &str,
+    has_right_type: impl Fn(&Metadata) -> bool,
+) -> Result<bool> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(unwritable(name, error)),
+        Err(error) => return Err(write_error(name, error)),
     };
+
     let refuse = |what: &str| {
         Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}"))
             .with_hint("the record holds prompts and replies; move that away and try again")
@@ -145,29 +158,31 @@ fn check(path: &Path, name: &str, right: impl Fn(&Metadata) -> bool) -> Result<b
     if found.is_symlink() {
         return Err(refuse("is a link"));
     }
-    if !right(&found) {
+    if !has_right_type(&found) {
         return Err(refuse("is not what agentd made"));
     }
     if found.uid() != unistd::geteuid().as_raw() {
         return Err(refuse("belongs to another user"));
     }
+
     if found.mode() & 0o077 != 0 {
-        let narrow = Permissions::from_mode(found.mode() & 0o700);
-        fs::set_permissions(path, narrow).map_err(|error| unwritable(name, error))?;
+        let owner_only = Permissions::from_mode(found.mode() & 0o700);
+        fs::set_permissions(path, owner_only).map_err(|error| write_error(name, error))?;
     }
     Ok(true)
 }
 
-/// Keeps the folder out of the repository, so that no command makes a work tree look changed.
+/// Adds a `.gitignore` that ignores the whole folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to the database"
 )]
-fn ignore(folder: &Path) -> Result<()> {
+fn write_gitignore(folder: &Path) -> Result<()> {
     let path = folder.join(".gitignore");
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
+
     let write = || {
         OpenOptions::new()
             .write(true)
@@ -178,7 +193,7 @@ fn ignore(folder: &Path) -> Result<()> {
     };
     match write() {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(unwritable(&format!("{FOLDER}/.gitignore"), error))
+            Err(write_error(&format!("{LOCAL_FOLDER}/.gitignore"), error))
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! How the database is opened: made whole or not at all, brought up to date, and refused if it is not ours to read.
+//! Opens, creates and migrates the database, and refuses one that is damaged or not a ledger.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi};
 
 use super::compression::MAX_TEXT_BYTES;
-use super::location::{self, FILE, FileId};
+use super::location::{self, FileId, LEDGER_NAME};
 use super::{chain, schema};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,39 +21,39 @@ pub(super) type Migration<'a> = (&'a str, fn(&Transaction<'_>) -> Result<()>);
 const MIGRATIONS: [Migration<'static>; 3] = [
     (include_str!("../schema/0001.sql"), |_| Ok(())),
     (include_str!("../schema/0002.sql"), |_| Ok(())),
-    (include_str!("../schema/0003.sql"), chain::link_all),
+    (include_str!("../schema/0003.sql"), chain::link_all_events),
 ];
 
-/// What marks a database as a ledger: "agnt".
-const OURS: i32 = 0x6167_6e74;
+/// SQLite `application_id` of a ledger: "agnt".
+const APPLICATION_ID: i32 = 0x6167_6e74;
 
-/// How long a writer waits for others.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum time that a writer waits for other writers.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum time of one operation on the ledger, the wait for other writers included. Reading a ledger takes
-/// milliseconds; one that was made to take for ever ends here.
+/// Maximum time of one operation on the ledger, including the wait for other writers. Normal operations take
+/// milliseconds; this bounds a ledger that was crafted to take forever.
 pub(super) const MAX_OPERATION: Duration = Duration::from_secs(120);
 
-/// Maximum time of reading all of a ledger to verify it.
+/// Maximum time of verifying a whole ledger.
 pub(super) const MAX_VERIFICATION: Duration = Duration::from_secs(3_600);
 
-/// Number of steps of SQLite's virtual machine between two looks at the clock; some milliseconds.
-const STEPS_PER_LOOK: i32 = 100_000;
+/// Steps of SQLite's virtual machine between two checks of the deadline; a few milliseconds.
+const STEPS_PER_DEADLINE_CHECK: i32 = 100_000;
 
-/// The time at which an operation on a connection is interrupted.
+/// Time at which the running operation of a connection is interrupted.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(Arc<Mutex<Instant>>);
 
 impl Deadline {
-    /// Interrupts whatever runs on a connection when its time is over.
+    /// Installs a progress handler that interrupts operations on a connection after the deadline.
     fn install(connection: &mut Connection, time: Duration) -> rusqlite::Result<Self> {
         let deadline = Self(Arc::new(Mutex::new(Instant::now() + time)));
         let seen = deadline.clone();
-        connection.progress_handler(STEPS_PER_LOOK, Some(move || seen.is_over()))?;
+        connection.progress_handler(STEPS_PER_DEADLINE_CHECK, Some(move || seen.is_over()))?;
         Ok(deadline)
     }
 
-    /// Gives the next operation its time.
+    /// Sets the deadline for the next operation.
     pub(super) fn renew(&self, time: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + time;
     }
@@ -63,18 +63,18 @@ impl Deadline {
     }
 }
 
-/// A ledger that is open.
+/// Open connection to a ledger.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct LedgerConnection {
     connection: Connection,
     pub(super) deadline: Deadline,
-    /// Which file it is; as long as it is open, no other one is the same.
+    /// Device and inode, which no other file has as long as this one is open.
     pub(super) file: FileId,
-    /// Where it is kept, if another one has taken its place.
-    pub(super) kept: Option<String>,
+    /// Path of the copy that was saved after another ledger has replaced this one.
+    pub(super) saved_copy: Option<String>,
 }
 
-impl Deref for Opened {
+impl Deref for LedgerConnection {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -82,79 +82,86 @@ impl Deref for Opened {
     }
 }
 
-impl DerefMut for Opened {
+impl DerefMut for LedgerConnection {
     fn deref_mut(&mut self) -> &mut Connection {
         &mut self.connection
     }
 }
 
-/// Opens the ledger of a folder, which must have one.
-pub(super) fn open(folder: &Path) -> Result<Opened> {
-    let path = folder.join(FILE);
-    // Looked at first: one that is put in its place in between is then noticed before anything is written.
+/// Opens the existing ledger of a folder.
+pub(super) fn open_ledger(folder: &Path) -> Result<LedgerConnection> {
+    let path = folder.join(LEDGER_NAME);
+    // Read before connecting: if the file is replaced in between, `reattach` notices before the first write.
     let found = path
         .metadata()
-        .map_err(|error| location::unwritable(&location::ledger(), error))?;
-    // It is made under another name, so that no moment leaves an empty one.
+        .map_err(|error| location::write_error(&location::ledger_path(), error))?;
+    // A ledger is created under another name, so it is never empty.
     if found.len() == 0 {
-        return Err(damaged("is empty"));
+        return Err(damaged_error("is empty"));
     }
+
     location::check_companions(folder)?;
     let (mut connection, deadline) = connect(&path)?;
-    let marked: i32 = connection
+    let application_id: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
-        .map_err(failed)?;
-    if marked != OURS {
-        return Err(damaged("is a database, but not a ledger"));
+        .map_err(database_error)?;
+    if application_id != APPLICATION_ID {
+        return Err(damaged_error("is a database, but not a ledger"));
     }
+
     check_schema(&mut connection)?;
     migrate(&mut connection, &MIGRATIONS)?;
-    Ok(Opened {
+    Ok(LedgerConnection {
         connection,
         deadline,
         file: location::file_id(&found),
-        kept: None,
+        saved_copy: None,
     })
 }
 
-/// Refuses a database whose schema is not ours at the version that it has, in one transaction: another process may bring
-/// it up to date meanwhile.
+/// Refuses a database whose schema is not the one of its version. Version and schema are read in one transaction, because
+/// another process may be migrating it.
 fn check_schema(connection: &mut Connection) -> Result<()> {
-    let reading = connection
+    let snapshot = connection
         .transaction_with_behavior(TransactionBehavior::Deferred)
-        .map_err(failed)?;
-    let version = version(&reading, &MIGRATIONS)?;
-    schema::check(&reading, &MIGRATIONS[..version])
+        .map_err(database_error)?;
+    let version = read_version(&snapshot, &MIGRATIONS)?;
+    schema::check_objects(&snapshot, &MIGRATIONS[..version])
 }
 
-/// Makes the ledger of a folder that has none.
-pub(super) fn create(folder: &Path, id: &str) -> Result<()> {
-    let unwritable = |error: io::Error| location::unwritable(&location::ledger(), error);
-    // It gets its name when it is whole. Only its owner may look into it, from the start.
+/// Creates the ledger of a folder that has none.
+pub(super) fn create_ledger(folder: &Path, id: &str) -> Result<()> {
+    let unwritable = |error: io::Error| location::write_error(&location::ledger_path(), error);
+
+    // Created as a temporary file (mode 0600) and renamed when it is complete.
     let draft = tempfile::Builder::new()
-        .prefix(FILE)
+        .prefix(LEDGER_NAME)
         .tempfile_in(folder)
         .map_err(unwritable)?;
+
     let (mut connection, _) = connect(draft.path())?;
     connection
-        .pragma_update(None, "application_id", OURS)
-        .map_err(failed)?;
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(database_error)?;
     migrate(&mut connection, &MIGRATIONS)?;
     connection
         .execute("INSERT INTO ledger (id) VALUES (?1)", [id])
-        .map_err(failed)?;
-    connection.close().map_err(|(_, error)| failed(error))?;
-    // If another process was faster, its ledger is as good.
-    location::name(draft.into_temp_path(), folder)
+        .map_err(database_error)?;
+    connection
+        .close()
+        .map_err(|(_, error)| database_error(error))?;
+
+    // False if another process was faster; its ledger is used then.
+    location::install_ledger(draft.into_temp_path(), folder)
         .map(|_| ())
         .map_err(unwritable)
 }
 
-/// Returns what tells a ledger from all others.
-pub(super) fn id(connection: &Connection) -> Result<String> {
+/// Returns the id of a ledger.
+pub(super) fn read_ledger_id(connection: &Connection) -> Result<String> {
     connection
         .query_row("SELECT id FROM ledger", [], |row| row.get(0))
-        .map_err(failed)
+        .map_err(database_error)
 }
 
 fn connect(path: &Path) -> Result<(Connection, Deadline)> {
@@ -165,8 +172,9 @@ fn connect(path: &Path) -> Result<(Connection, Deadline)> {
     let set_up = || {
         let mut connection = Connection::open_with_flags(path, flags)?;
         let deadline = Deadline::install(&mut connection, MAX_OPERATION)?;
-        connection.busy_timeout(PATIENCE)?;
-        // A repository may bring a database of its own: what is written in it must not act.
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+
+        // The database may come from a foreign repository: its schema must not be able to run code.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
         connection.set_limit(
@@ -176,98 +184,105 @@ fn connect(path: &Path) -> Result<(Connection, Deadline)> {
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        // No prompt gets into a temporary file.
+
+        // Keeps prompts out of temporary files.
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.pragma_update(None, "synchronous", "full")?;
         let mode: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         Ok((connection, deadline, mode))
     };
-    let (connection, deadline, mode) = set_up().map_err(failed)?;
+    let (connection, deadline, mode) = set_up().map_err(database_error)?;
     if mode != "wal" {
-        return Err(unusable("cannot be shared by processes where it lies")
-            .with_hint("keep the project on a disk of this machine"));
+        return Err(
+            unusable_error("cannot be shared by processes where it lies")
+                .with_hint("keep the project on a disk of this machine"),
+        );
     }
     Ok((connection, deadline))
 }
 
-/// Brings a database up to date, all at once or not at all.
+/// Migrates a database to the current version, in one transaction.
 fn migrate(connection: &mut Connection, migrations: &[Migration<'_>]) -> Result<()> {
-    if version(connection, migrations)? == migrations.len() {
+    if read_version(connection, migrations)? == migrations.len() {
         return Ok(());
     }
+
     let update = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failed)?;
-    // Another process may have done it while this one waited.
-    for (statements, rest) in migrations.iter().skip(version(&update, migrations)?) {
-        update.execute_batch(statements).map_err(failed)?;
-        rest(&update)?;
+        .map_err(database_error)?;
+    // Read again: another process may have migrated it while this one waited for the lock.
+    for (statements, step) in migrations.iter().skip(read_version(&update, migrations)?) {
+        update.execute_batch(statements).map_err(database_error)?;
+        step(&update)?;
     }
+
     update
-        .pragma_update(None, "user_version", count(migrations.len()))
-        .map_err(failed)?;
-    update.commit().map_err(failed)
+        .pragma_update(None, "user_version", to_sql_integer(migrations.len()))
+        .map_err(database_error)?;
+    update.commit().map_err(database_error)
 }
 
 /// Returns the version of a database.
-fn version(connection: &Connection, migrations: &[Migration<'_>]) -> Result<usize> {
+fn read_version(connection: &Connection, migrations: &[Migration<'_>]) -> Result<usize> {
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(failed)?;
-    let version = usize::try_from(version).map_err(|_| damaged("has no version"))?;
+        .map_err(database_error)?;
+    let version = usize::try_from(version).map_err(|_| damaged_error("has no version"))?;
     if version > migrations.len() {
-        return Err(unusable("was written by a newer version of agentd")
+        return Err(unusable_error("was written by a newer version of agentd")
             .with_hint("install that version, or newer"));
     }
     Ok(version)
 }
 
-/// Returns a number as the database keeps it.
-pub(super) fn count(number: impl TryInto<i64>) -> i64 {
+/// Converts a number to a SQLite integer; too large ones become the maximum.
+pub(super) fn to_sql_integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-pub(super) fn unusable(what: &str) -> Error {
+pub(super) fn unusable_error(what: &str) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
-        format!("{} {what}", location::ledger()),
+        format!("{} {what}", location::ledger_path()),
     )
 }
 
-/// Returns the error for a ledger that does not hold what was recorded.
-pub(super) fn damaged(what: &str) -> Error {
-    unusable(what).with_hint("put a copy of it back, or move it away to begin a new one")
+/// Returns the error for a ledger with content that agentd has not recorded.
+pub(super) fn damaged_error(what: &str) -> Error {
+    unusable_error(what).with_hint("put a copy of it back, or move it away to begin a new one")
 }
 
-/// Returns what a failure of the database means.
-pub(super) fn failed(error: rusqlite::Error) -> Error {
+/// Converts an error of SQLite.
+pub(super) fn database_error(error: rusqlite::Error) -> Error {
     let Some(code) = error.sqlite_error() else {
-        return damaged("holds something that agentd did not write").with_source(error);
+        return damaged_error("holds something that agentd did not write").with_source(error);
     };
-    let full = code.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
-    let told = match code.code {
-        _ if full => storage_full(),
-        ErrorCode::DiskFull => storage_full(),
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged("is damaged"),
+
+    let is_shared_memory_full = code.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
+    let converted = match code.code {
+        _ if is_shared_memory_full => storage_full_error(),
+        ErrorCode::DiskFull => storage_full_error(),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged_error("is damaged"),
         ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
-            unusable("cannot be written")
+            unusable_error("cannot be written")
                 .with_hint("the folder and its files must be yours to write to")
         }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            unusable("is kept busy by another process").with_hint("try again when that one is done")
+            unusable_error("is kept busy by another process")
+                .with_hint("try again when that one is done")
         }
-        ErrorCode::OperationInterrupted => damaged("takes too long to read"),
-        ErrorCode::TooBig => damaged("holds a text that is too large"),
-        _ => unusable("cannot be used"),
+        ErrorCode::OperationInterrupted => damaged_error("takes too long to read"),
+        ErrorCode::TooBig => damaged_error("holds a text that is too large"),
+        _ => unusable_error("cannot be used"),
     };
-    told.with_source(error)
+    converted.with_source(error)
 }
 
-fn storage_full() -> Error {
+fn storage_full_error() -> Error {
     Error::new(
         ErrorKind::StorageFull,
-        format!("there is no room left for {}", location::ledger()),
+        format!("there is no room left for {}", location::ledger_path()),
     )
     .with_hint("free some space and try again; what was recorded is kept")
 }
@@ -293,7 +308,7 @@ mod tests {
             );
             connection
                 .query_row(&select, [], |row| row.get::<_, i64>(0))
-                .map_err(failed)
+                .map_err(database_error)
         };
         assert_eq!(count(100_000).unwrap(), 100_000);
         deadline.renew(Duration::ZERO);
@@ -323,7 +338,10 @@ mod tests {
         ]);
         assert!(migrate(&mut connection, &broken).is_err());
         assert_eq!(
-            (tables(&connection), version(&connection, &broken).unwrap()),
+            (
+                tables(&connection),
+                read_version(&connection, &broken).unwrap()
+            ),
             (1, 1)
         );
         let whole = all(&[
@@ -334,7 +352,10 @@ mod tests {
         migrate(&mut connection, &whole).unwrap();
         migrate(&mut connection, &whole).unwrap();
         assert_eq!(
-            (tables(&connection), version(&connection, &whole).unwrap()),
+            (
+                tables(&connection),
+                read_version(&connection, &whole).unwrap()
+            ),
             (3, 3)
         );
         assert!(

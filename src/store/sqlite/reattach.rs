@@ -1,79 +1,92 @@
-//! What is done when the ledger's file is gone while it is open: an agent may have cleaned up more than it should.
+//! Restores the ledger's file if it is removed while it is open, for example by an agent that cleans up too much.
 
 use std::io;
 use std::path::Path;
 
 use tempfile::TempPath;
 
-use super::location::{self, FOLDER};
-use super::open::{self, Opened, failed, unusable};
+use super::location::{self, LOCAL_FOLDER};
+use super::open::{self, LedgerConnection, database_error, unusable_error};
 use crate::error::{Error, Result};
 
-/// Writes the ledger back if its file is no longer there, so that nothing is recorded where nobody finds it.
-pub(super) fn restore(opened: &mut Opened, root: &Path) -> Result<()> {
+/// Makes sure that the open connection writes to the file at the ledger's path.
+///
+/// If the file was removed, SQLite still has it open, so its content is copied back to the path and opened there. If the
+/// path has another ledger by then, the content is saved next to it and every later write fails: events must not be
+/// recorded in a file that nobody finds, nor in the ledger of something else.
+pub(super) fn reattach(opened: &mut LedgerConnection, root: &Path) -> Result<()> {
     if location::is_ledger(root, opened.file) {
         return Ok(());
     }
-    if let Some(kept) = &opened.kept {
-        return Err(replaced(kept));
+    if let Some(copy) = &opened.saved_copy {
+        return Err(replaced_error(copy));
     }
-    let id = open::id(opened)?;
-    let folder = location::make(root)?;
+
+    let id = open::read_ledger_id(opened)?;
+    let folder = location::create_folder(root)?;
     if !location::has_ledger(&folder)? {
-        // If another process was faster, it is seen below whether it has put back the same one.
-        if location::name(copy(opened, &folder)?, &folder).map_err(unwritable)? {
+        // Another process may be faster; the id below shows whether it has put back the same ledger.
+        let is_restored =
+            location::install_ledger(write_copy(opened, &folder)?, &folder).map_err(write_error)?;
+        if is_restored {
             log::warn!(
                 "{} was removed while it was in use, and is put back",
-                location::ledger()
+                location::ledger_path()
             );
         }
     }
-    let there = open::open(&folder)?;
-    // One without an id cannot be told from another.
-    if !id.is_empty() && open::id(&there)? != id {
-        let path = copy(opened, &folder)?
+
+    let current = open::open_ledger(&folder)?;
+    // A ledger without an id cannot be distinguished from another.
+    if !id.is_empty() && open::read_ledger_id(&current)? != id {
+        let path = write_copy(opened, &folder)?
             .keep()
-            .map_err(|refused| unwritable(refused.error))?;
+            .map_err(|refused| write_error(refused.error))?;
         let name = path
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        return Err(replaced(opened.kept.insert(format!("{FOLDER}/{name}"))));
+        let copy = opened.saved_copy.insert(format!("{LOCAL_FOLDER}/{name}"));
+        return Err(replaced_error(copy));
     }
-    // The old one is closed without a trace: the database knows that its file is no longer at its place.
-    *opened = there;
+
+    // Closing the old connection leaves the new file alone: SQLite notices that its file has moved.
+    *opened = current;
     Ok(())
 }
 
-/// Writes all that is recorded to a new file of a folder.
-fn copy(opened: &Opened, folder: &Path) -> Result<TempPath> {
+/// Writes a copy of the database to a new file in a folder.
+fn write_copy(opened: &LedgerConnection, folder: &Path) -> Result<TempPath> {
     let draft = tempfile::Builder::new()
         .prefix("ledger-")
         .suffix(".db")
         .tempfile_in(folder);
-    let draft = draft.map_err(unwritable)?.into_temp_path();
+    let draft = draft.map_err(write_error)?.into_temp_path();
     let path = draft.to_str().ok_or_else(|| {
-        unusable("was removed while it was in use, and cannot be put back")
+        unusable_error("was removed while it was in use, and cannot be put back")
             .with_hint("the path of the project must be UTF-8 for that")
     })?;
+
     opened
         .pragma_update(None, "synchronous", "full")
-        .map_err(failed)?;
-    opened.execute("VACUUM INTO ?1", [path]).map_err(failed)?;
+        .map_err(database_error)?;
+    opened
+        .execute("VACUUM INTO ?1", [path])
+        .map_err(database_error)?;
     Ok(draft)
 }
 
-fn unwritable(error: io::Error) -> Error {
-    location::unwritable(&location::ledger(), error)
+fn write_error(error: io::Error) -> Error {
+    location::write_error(&location::ledger_path(), error)
 }
 
-fn replaced(kept: &str) -> Error {
-    unusable(&format!(
-        "was replaced by another ledger while it was in use; what was recorded is in {kept}"
+fn replaced_error(copy: &str) -> Error {
+    unusable_error(&format!(
+        "was replaced by another ledger while it was in use; what was recorded is in {copy}"
     ))
     .with_hint(format!(
-        "move the other one away and call {kept} {}",
-        location::ledger()
+        "move the other one away and call {copy} {}",
+        location::ledger_path()
     ))
 }

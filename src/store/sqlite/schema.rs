@@ -1,57 +1,64 @@
-//! The schema of a ledger, compared with ours before a row is read.
+//! Comparison of a ledger's schema with ours, before a row is read.
 //!
-//! A repository can bring a ledger along. A view in place of a table, or a trigger, is a program that SQLite runs when we
-//! read or write: a recursive query under the name `turns` never ends and takes all memory. So nothing but the
-//! statements of our own migrations may have made the database.
+//! A repository can contain a ledger. A view in place of a table, or a trigger, is a program that SQLite runs when agentd
+//! reads or writes: a recursive query under the name `turns` never ends and takes all memory. So the schema must be
+//! exactly the one that our migrations create.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::open::{Migration, damaged, failed};
+use super::open::{Migration, damaged_error, database_error};
 use crate::error::Result;
 
-/// Maximum number of foreign objects that a message names.
-const MAX_NAMED: usize = 5;
+/// Maximum number of objects that a message names.
+const MAX_NAMED_OBJECTS: usize = 5;
 
 /// Maximum number of objects that are read; ours are fewer than 30.
 const MAX_OBJECTS: usize = 100;
 
-/// Statement that made each object of a schema, by type and name; `None` for an index that SQLite makes by itself.
-type Objects = BTreeMap<(String, String), Option<String>>;
+/// Statement that created each object of a schema, by type and name; `None` for an index that SQLite creates itself.
+type SchemaObjects = BTreeMap<(String, String), Option<String>>;
 
-/// Refuses a database whose schema is not the one that `migrations` make.
-pub(super) fn check(connection: &Connection, migrations: &[Migration<'_>]) -> Result<()> {
-    let found = objects(connection)?;
-    let ours = Connection::open_in_memory().map_err(failed)?;
+/// Refuses a database whose schema is not the one that `migrations` create.
+pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>]) -> Result<()> {
+    let found = read_objects(connection)?;
+
+    let reference = Connection::open_in_memory().map_err(database_error)?;
     for (statements, _) in migrations {
-        ours.execute_batch(statements).map_err(failed)?;
+        reference
+            .execute_batch(statements)
+            .map_err(database_error)?;
     }
-    let ours = objects(&ours)?;
+    let ours = read_objects(&reference)?;
 
-    let foreign = found
+    let foreign: Vec<String> = found
         .iter()
         .filter(|(key, sql)| ours.get(*key) != Some(sql))
-        .map(|(key, _)| key);
-    let missing = ours.keys().filter(|key| !found.contains_key(*key));
-    let foreign: Vec<String> = foreign.map(describe).collect();
-    let missing: Vec<String> = missing.map(describe).collect();
+        .map(|(key, _)| describe_object(key))
+        .collect();
     if !foreign.is_empty() {
-        return Err(damaged(&format!(
+        return Err(damaged_error(&format!(
             "holds what agentd did not make: {}",
-            some(&foreign)
+            join_first(&foreign)
         )));
     }
+
+    let missing: Vec<String> = ours
+        .keys()
+        .filter(|key| !found.contains_key(*key))
+        .map(describe_object)
+        .collect();
     if !missing.is_empty() {
-        return Err(damaged(&format!(
+        return Err(damaged_error(&format!(
             "lacks what agentd made: {}",
-            some(&missing)
+            join_first(&missing)
         )));
     }
     Ok(())
 }
 
-fn objects(connection: &Connection) -> Result<Objects> {
+fn read_objects(connection: &Connection) -> Result<SchemaObjects> {
     let select =
         format!("SELECT type, name, sql FROM sqlite_schema ORDER BY rowid LIMIT {MAX_OBJECTS}");
     let read = || {
@@ -60,25 +67,26 @@ fn objects(connection: &Connection) -> Result<Objects> {
             let key = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
             Ok((key, row.get::<_, Option<String>>(2)?))
         })?;
-        rows.collect::<rusqlite::Result<Objects>>()
+        rows.collect::<rusqlite::Result<SchemaObjects>>()
     };
-    read().map_err(failed)
+    read().map_err(database_error)
 }
 
-fn describe((kind, name): &(String, String)) -> String {
+fn describe_object((kind, name): &(String, String)) -> String {
     let name: String = name.chars().take(60).collect();
     format!("the {} `{}`", kind.escape_debug(), name.escape_debug())
 }
 
-fn some(names: &[String]) -> String {
+/// Joins the first names, and counts the rest.
+fn join_first(names: &[String]) -> String {
     let mut words = names
         .iter()
-        .take(MAX_NAMED)
+        .take(MAX_NAMED_OBJECTS)
         .cloned()
         .collect::<Vec<_>>()
         .join(", ");
-    if names.len() > MAX_NAMED {
-        words.push_str(&format!(" and {} more", names.len() - MAX_NAMED));
+    if names.len() > MAX_NAMED_OBJECTS {
+        words.push_str(&format!(" and {} more", names.len() - MAX_NAMED_OBJECTS));
     }
     words
 }

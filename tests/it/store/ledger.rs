@@ -16,9 +16,10 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, Held, Holder, Intent, Marker,
-    Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef, SessionId,
-    Started, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics, UsageRow, Why, Work,
+    Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, HeldSession, Holder, Intent,
+    Marker, Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef,
+    SessionId, Started, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics, UsageRow, Why,
+    Work,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -191,7 +192,7 @@ fn a_session_that_is_held_is_refused_with_who_and_since_when() {
                 fence: 1
             })
         );
-        let held = Held {
+        let held = HeldSession {
             session: name.clone(),
             holder: holder("agentd turn"),
             since: at(7),
@@ -233,7 +234,7 @@ fn a_lease_that_was_taken_over_writes_nothing() {
         }
         assert_eq!(store.events(&name).unwrap(), []);
         assert_eq!(store.blob(&blob_id(b"reply")).unwrap(), None);
-        let held = Held {
+        let held = HeldSession {
             session: name,
             holder: holder("agentd resume"),
             since: at(9),
@@ -281,7 +282,7 @@ fn held_sessions_are_listed_by_name_with_their_last_sign_of_life() {
         let leases = ["b", "c", "a"].map(|name| claim(store, name));
         store.heartbeat(&leases[0], at(500)).unwrap();
         store.release(&leases[1]).unwrap();
-        let held = |name: &str, seen| Held {
+        let held = |name: &str, seen| HeldSession {
             session: session(name),
             holder: holder("agentd turn"),
             since: at(0),

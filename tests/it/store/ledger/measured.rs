@@ -1,7 +1,7 @@
 //! What was measured: kept by agent, model and kind, the newest only, and in ledgers of the first version too.
 
 use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
-use agentd::store::{Figures, MOST_MEASUREMENTS, SqliteStore, Store};
+use agentd::store::{Figures, MAX_MEASUREMENTS, SqliteStore, Store};
 use rusqlite::Connection;
 
 use super::{at, claim, commit, each, every_event, session};
@@ -102,7 +102,7 @@ fn the_newest_of_each_agent_model_and_kind_are_kept() {
         others
             .iter()
             .for_each(|other| store.measure(other, at(0)).unwrap());
-        let most = MOST_MEASUREMENTS as u64;
+        let most = MAX_MEASUREMENTS as u64;
         for ours in 0..most + 3 {
             store
                 .measure(&tokens("claude", Some("opus"), ours), at(ours))
@@ -120,7 +120,7 @@ fn the_newest_of_each_agent_model_and_kind_are_kept() {
             [others[0].clone()]
         );
         let kept = found(store, FigureKind::Tokens, Some("claude"), None);
-        assert_eq!((kept.len(), &kept[0]), (MOST_MEASUREMENTS + 1, &others[1]));
+        assert_eq!((kept.len(), &kept[0]), (MAX_MEASUREMENTS + 1, &others[1]));
         assert_eq!(
             found(store, FigureKind::Protocol, None, None),
             [others[2].clone()]
