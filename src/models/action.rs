@@ -1,4 +1,4 @@
-//! Actions: what an agent may ask for, and what one has asked for.
+//! Actions: requests that an agent may make, as packs define them and as replies contain them.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// An action: what it does, and with which parameters.
+/// Definition of an action in a pack.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionSpec {
-    /// What it does.
+    /// Description for the agent.
     pub description: String,
-    /// Its parameters, in order.
+    /// Parameters by name, in order.
     #[serde(default)]
     pub parameters: IndexMap<String, Parameter>,
-    /// What it gives back.
+    /// Return value; `None` if there is none.
     #[serde(default)]
     pub returns: Option<Returns>,
 }
@@ -27,57 +27,57 @@ pub struct Parameter {
     /// The type of its value.
     #[serde(rename = "type")]
     pub kind: ValueKind,
-    /// Whether it must be given.
+    /// A call without it is refused.
     #[serde(default)]
     pub required: bool,
-    /// Name of another parameter: if that one is given, this one may be left out.
+    /// Name of another parameter that may be given instead of this one.
     #[serde(default)]
     pub unless: Option<String>,
-    /// What it means.
+    /// Description for the agent.
     #[serde(default)]
     pub description: Option<String>,
-    /// The values it may have.
+    /// Allowed values; empty if any value is allowed.
     #[serde(default, rename = "enum")]
     pub one_of: Vec<String>,
-    /// Other words for these values, by the value they mean.
+    /// Synonyms of the allowed values, by value.
     #[serde(default)]
     pub aliases: IndexMap<String, Vec<String>>,
-    /// Set if any other value is accepted, too, as it is written.
+    /// Other values are accepted unchanged.
     #[serde(default)]
     pub other_values: bool,
-    /// The type of the items of an array.
+    /// Type of the items of an array.
     #[serde(default)]
     pub items: Option<ValueKind>,
 }
 
-/// What an action gives back.
+/// Return value of an action.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Returns {
-    /// The type of the value.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[serde(rename = "type")]
     pub kind: ValueKind,
-    /// What it means.
+    /// Description for the agent.
     #[serde(default)]
     pub description: Option<String>,
 }
 
-/// The types of values.
+/// Types of JSON values.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueKind {
-    /// A text.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     String,
-    /// A whole number.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     Integer,
-    /// A number.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     Number,
-    /// True or false.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     Boolean,
-    /// A list.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     Array,
-    /// Named values.
+    #[expect(missing_docs, reason = "the types of JSON Schema")]
     Object,
 }
 
@@ -97,7 +97,7 @@ impl ValueKind {
 }
 
 impl ActionSpec {
-    /// Returns the action as a tool: its name, what it does, and its parameters as JSON Schema.
+    /// Returns the action as a tool definition with `name`, `description` and `input_schema`.
     #[must_use]
     pub fn tool(&self, name: &str) -> Value {
         let properties: Map<String, Value> = self
@@ -111,6 +111,7 @@ impl ActionSpec {
             .filter(|(_, parameter)| parameter.required && parameter.unless.is_none())
             .map(|(name, _)| name)
             .collect();
+
         json!({
             "name": name,
             "description": self.description,
@@ -125,23 +126,21 @@ impl ActionSpec {
 }
 
 impl Parameter {
-    /// Returns the value of `enum` that a text means: in any case, by an alias, in Markdown's marks for code and bold.
+    /// Returns the value of `enum` that a text names, ignoring case and Markdown marks for code and bold; aliases count.
+    /// `None` if the text names none.
     #[must_use]
     pub fn known_value(&self, text: &str) -> Option<&str> {
         let word = text
             .trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '*' | '_' | '"' | '\''));
         let is_word = |known: &String| known.eq_ignore_ascii_case(word);
-        let aliased = || {
-            self.aliases
-                .iter()
-                .find(|(_, words)| words.iter().any(is_word))
-                .map(|(value, _)| value)
-        };
-        self.one_of
+
+        if let Some(value) = self.one_of.iter().find(|known| is_word(known)) {
+            return Some(value);
+        }
+        self.aliases
             .iter()
-            .find(|known| is_word(known))
-            .or_else(aliased)
-            .map(String::as_str)
+            .find(|(_, words)| words.iter().any(is_word))
+            .map(|(value, _)| value.as_str())
     }
 
     fn schema(&self) -> Value {
@@ -160,21 +159,21 @@ impl Parameter {
     }
 }
 
-/// An action that a reply asks for, with values of the types that its schema names.
+/// An action that a reply requests. Its values have the types of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
-    /// Its name.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub name: String,
-    /// The values of its parameters.
+    /// Values of its parameters.
     pub values: Map<String, Value>,
-    /// Its text, as it stands in the reply.
+    /// Source text in the reply.
     pub text: String,
-    /// Where in the reply's bytes.
+    /// Byte range in the reply.
     pub span: Range<usize>,
 }
 
 impl Action {
-    /// Returns whether two actions ask for the same, with the same values in the same order.
+    /// Returns true if both actions have the same name and the same values in the same order.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.name == other.name && self.values.iter().eq(other.values.iter())

@@ -1,18 +1,17 @@
-//! The name of an agent: any text that can be typed, and the file name it stands for.
+//! Names of agents, and their form in the file names of templates.
 
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The name of an agent, such as `claude`, `qwen-code` or `ollama:llama3.2:3b`.
+/// Name of an agent, such as `claude`, `qwen-code` or `ollama:llama3.2:3b`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AgentName(String);
 
-/// The longest agent name.
-const LONGEST: usize = 128;
+const MAX_AGENT_NAME_BYTES: usize = 128;
 
 impl AgentName {
-    /// Checks and wraps a name.
+    /// Validates a name.
     ///
     /// # Errors
     ///
@@ -20,7 +19,7 @@ impl AgentName {
     pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
         let usable = !name.is_empty()
-            && name.len() <= LONGEST
+            && name.len() <= MAX_AGENT_NAME_BYTES
             && !name.starts_with(':')
             && !name.chars().any(char::is_control);
         if usable {
@@ -33,7 +32,7 @@ impl AgentName {
         .with_hint("an agent is named like `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
     }
 
-    /// Returns the name of the agent that every template falls back to.
+    /// Returns the name of the fallback agent, whose templates are used for agents without their own.
     #[must_use]
     pub fn base() -> Self {
         Self("BASE".to_owned())
@@ -45,8 +44,8 @@ impl AgentName {
         &self.0
     }
 
-    /// Returns the name as it stands in template file names: the part before `:`, upper-cased, and `_` for every
-    /// other character, so that no name can walk the disk.
+    /// Returns the name for template files: the part before `:` in upper case, with `_` for everything but ASCII letters and
+    /// digits, so that no name can escape the folder.
     #[must_use]
     pub fn file_stem(&self) -> String {
         let before_model = self.0.split(':').next().unwrap_or_default();

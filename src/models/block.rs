@@ -1,36 +1,36 @@
-//! Segments: the pieces of a prompt as bytes, each with its place, its class and its zone.
+//! Segments of a rendered prompt, with their part, class and zone.
 
 use serde::{Deserialize, Serialize};
 
 use super::ContextKind;
 
-/// How hard a block holds its place when room is short.
+/// Priority of a block when the prompt does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Always there, whole; not fitting is an error.
+    /// Never shortened or dropped; composing fails if it does not fit.
     Pinned,
-    /// Always there, perhaps shorter.
+    /// May be shortened, but never dropped.
     Required,
-    /// There if room is left.
+    /// Dropped if there is no room.
     Optional,
-    /// Takes what is left, up to a cap.
+    /// Fills the remaining room, up to a cap.
     Elastic,
 }
 
-/// How often a block's text changes.
+/// Lifetime of a block's text, which decides what a provider can cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Zone {
-    /// Never, while the pack stays the same.
+    /// Changes only with the pack.
     Stable,
-    /// From session to session.
+    /// Changes from session to session.
     Session,
-    /// From turn to turn.
+    /// Changes from turn to turn.
     Turn,
 }
 
-/// The part of the prompt that a block fills.
+/// Part of the prompt that a block belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "part", rename_all = "lowercase")]
 pub enum Part {
@@ -38,27 +38,27 @@ pub enum Part {
     System,
     /// A context item.
     Context {
-        /// What kind of item.
+        #[expect(missing_docs, reason = "the name says it all")]
         kind: ContextKind,
-        /// Its name: a path or a title.
+        /// Path or title.
         name: String,
     },
     /// A message of an earlier turn, or of an example turn.
     History {
-        /// Who said it.
+        #[expect(missing_docs, reason = "the name says it all")]
         role: Role,
     },
     /// The instructions.
     Instructions,
 }
 
-/// Who said something.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The user.
+    #[expect(missing_docs, reason = "the name says it all")]
     User,
-    /// The agent.
+    #[expect(missing_docs, reason = "the name says it all")]
     Assistant,
 }
 
@@ -74,7 +74,7 @@ impl Role {
 }
 
 impl Part {
-    /// Returns the part's name, as reports show it.
+    /// Returns the name of the part in reports.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -86,20 +86,20 @@ impl Part {
     }
 }
 
-/// A block as rendered bytes, tags and separators included. All segments in order are the prompt.
+/// A rendered block, including its tags and separators. All segments in order are the prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
-    /// The block's id.
+    /// Id of the block.
     pub block: String,
-    /// The part it fills.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[serde(flatten)]
     pub part: Part,
-    /// How hard it holds its place.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub class: Class,
-    /// How often it changes.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub zone: Zone,
-    /// Where its content came from, in words.
+    /// Origin of the content, for reports.
     pub source: String,
-    /// The rendered bytes.
+    /// Rendered text.
     pub text: String,
 }

@@ -79,7 +79,7 @@ pub enum CallOutcome {
 }
 
 /// Outcomes that the words of an agent can mean, by their names in `ends` of agents.yaml.
-const REPORTED: [(&str, CallOutcome); 8] = [
+const REPORTED_OUTCOMES: [(&str, CallOutcome); 8] = [
     ("auth", CallOutcome::Auth),
     ("quota", CallOutcome::Quota { resets: None }),
     (
@@ -101,7 +101,7 @@ const REPORTED: [(&str, CallOutcome); 8] = [
 
 /// Outcomes that only agentd itself can notice, by their names in scripts.
 #[cfg(feature = "run")]
-const NOTICED: [(&str, CallOutcome); 7] = [
+const DETECTED_OUTCOMES: [(&str, CallOutcome); 7] = [
     (
         "crashed",
         CallOutcome::Crashed {
@@ -217,7 +217,10 @@ impl CallOutcome {
     where
         D: Deserializer<'de>,
     {
-        find_named(&String::deserialize(deserializer)?, REPORTED.iter())
+        find_named(
+            &String::deserialize(deserializer)?,
+            REPORTED_OUTCOMES.iter(),
+        )
     }
 
     /// Reads the name of any outcome that a script can play.
@@ -227,7 +230,7 @@ impl CallOutcome {
         D: Deserializer<'de>,
     {
         Option::<String>::deserialize(deserializer)?
-            .map(|name| find_named(&name, REPORTED.iter().chain(&NOTICED)))
+            .map(|name| find_named(&name, REPORTED_OUTCOMES.iter().chain(&DETECTED_OUTCOMES)))
             .transpose()
     }
 }
@@ -280,7 +283,7 @@ mod tests {
     fn only_a_call_that_went_well_is_no_error() {
         assert_eq!(CallOutcome::Ok.error_kind(), None);
 
-        for (name, outcome) in REPORTED {
+        for (name, outcome) in REPORTED_OUTCOMES {
             assert!(outcome.error_kind().is_some(), "{name}");
         }
     }

@@ -1,4 +1,4 @@
-//! The catalogue of models: what is shipped, and what the user adds.
+//! Catalogue of models: the built-in ones and those that the user adds.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,23 +9,23 @@ use super::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::yaml::{self, Placed};
 
-/// The window of a model of which nothing is known.
-const ASSUMED_WINDOW: u64 = 32_768;
+/// Context window of an unknown model.
+const ASSUMED_WINDOW_TOKENS: u64 = 32_768;
 
-/// The name of the tokenizer for models of which nothing is known.
+/// Name of the tokenizer and of the provider of an unknown model.
 const UNKNOWN: &str = "unknown";
 
-/// The models that are known, and how their tokens are counted.
+/// Known models and tokenizers.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     models: Vec<ModelSpec>,
     tokenizers: BTreeMap<String, TokenizerSpec>,
 }
 
-/// The file as it is written.
+/// A catalogue file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CatalogueFile {
     format: Placed<u64>,
     #[expect(dead_code, reason = "the date is for people who read the file")]
     as_of: String,
@@ -34,11 +34,11 @@ struct Written {
 }
 
 impl Catalogue {
-    /// Returns the catalogue that is compiled in. It is parsed once.
+    /// Returns the built-in catalogue, which is parsed once.
     ///
     /// # Errors
     ///
-    /// None that a caller could cause: tests parse the compiled-in file.
+    /// Cannot happen: tests parse the built-in file.
     pub fn built_in() -> Result<&'static Self> {
         static PARSED: OnceLock<Catalogue> = OnceLock::new();
         if let Some(catalogue) = PARSED.get() {
@@ -50,34 +50,33 @@ impl Catalogue {
         Ok(PARSED.get_or_init(|| catalogue))
     }
 
-    /// Reads a catalogue.
+    /// Parses a catalogue file.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place, for a name that stands twice or a tokenizer that is not described.
+    /// `ConfigInvalid` with the place, for a duplicate name or an undefined tokenizer.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
-        let written: Written = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
+        let file: CatalogueFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {
             Error::new(ErrorKind::ConfigInvalid, message)
                 .with_place(yaml::place(text, origin, 1, location))
         };
-        if written.format.value != 1 {
+        if file.format.value != 1 {
             let message = "only catalogues of format 1 are understood".to_owned();
-            return Err(invalid(written.format.referenced, message));
+            return Err(invalid(file.format.referenced, message));
         }
+
         let mut catalogue = Self {
             models: Vec::new(),
-            tokenizers: written.tokenizers,
+            tokenizers: file.tokenizers,
         };
-        for model in written.models {
+        for model in file.models {
             catalogue
                 .check(&model.value)
                 .map_err(|message| invalid(model.referenced, message))?;
-            let names = std::iter::once(&model.value.id).chain(&model.value.aliases);
-            if let Some(name) = names
-                .into_iter()
-                .find(|name| catalogue.position(name).is_some())
-            {
+
+            let mut names = std::iter::once(&model.value.id).chain(&model.value.aliases);
+            if let Some(name) = names.find(|name| catalogue.position(name).is_some()) {
                 return Err(invalid(
                     model.referenced,
                     format!("the name `{name}` stands twice"),
@@ -88,11 +87,11 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Adds a row of the user's; it replaces a shipped one of the same name.
+    /// Adds a model, or replaces the one with the same name.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` for a tokenizer that is not described.
+    /// `ConfigInvalid` for an undefined tokenizer.
     pub fn add(&mut self, model: ModelSpec) -> Result<()> {
         self.check(&model)
             .map_err(|message| Error::new(ErrorKind::ConfigInvalid, message))?;
@@ -103,38 +102,38 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Returns all models, in the catalogue's order.
+    /// Returns all models, in the order of the file.
     #[must_use]
     pub fn models(&self) -> &[ModelSpec] {
         &self.models
     }
 
-    /// Returns a model by its name or an alias.
+    /// Returns a model by its name or an alias, in any case, with or without `PROVIDER:` in front.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&ModelSpec> {
         self.position(name).map(|index| &self.models[index])
     }
 
-    /// Returns a model, or for an unknown name what is assumed of it: a medium model, counted with care.
+    /// Returns a model; logs a warning and returns [`Self::assumed`] for an unknown name.
     #[must_use]
     pub fn find_or_assume(&self, name: &str) -> ModelSpec {
         if let Some(model) = self.find(name) {
             return model.clone();
         }
         log::warn!(
-            "the model `{name}` is not in the catalogue: medium, {ASSUMED_WINDOW} tokens assumed; see `agentd models list`"
+            "the model `{name}` is not in the catalogue: medium, {ASSUMED_WINDOW_TOKENS} tokens assumed; see `agentd models list`"
         );
         Self::assumed(name)
     }
 
-    /// Returns what is assumed of a model of which nothing is known.
+    /// Returns defaults for an unknown model.
     #[must_use]
     pub fn assumed(name: &str) -> ModelSpec {
         ModelSpec {
             id: name.to_owned(),
             aliases: Vec::new(),
             provider: UNKNOWN.to_owned(),
-            window: ASSUMED_WINDOW,
+            window: ASSUMED_WINDOW_TOKENS,
             max_output: None,
             price: None,
             tokenizer: UNKNOWN.to_owned(),
@@ -146,7 +145,7 @@ impl Catalogue {
         }
     }
 
-    /// Returns how a model's tokens are counted.
+    /// Returns the tokenizer of a model; a guess with a margin of 100 % if it is unknown.
     #[must_use]
     pub fn tokenizer(&self, model: &ModelSpec) -> TokenizerSpec {
         let guess = || TokenizerSpec {

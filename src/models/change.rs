@@ -1,35 +1,35 @@
-//! What is known of a change beside its turns: where it lives, and what people decided.
+//! Origin of a change, and decisions of people about it.
 
 use serde::{Deserialize, Serialize};
 
-/// A session that has a branch and a work tree of its own.
+/// Origin of a session with its own branch and work tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The pack that leads it.
+    /// Name of the pack.
     pub pack: String,
-    /// What was asked for.
+    /// Request of the user.
     pub request: String,
-    /// The commit it starts from.
+    /// Commit that the branch starts from.
     pub base: String,
-    /// The branch it goes back to; `None` if it started from no branch.
+    /// Target branch; `None` if the change started from a detached HEAD.
     pub onto: Option<String>,
-    /// Its own branch.
+    /// Branch of the session.
     pub branch: String,
 }
 
-/// What a person decides about a session.
+/// Decision of a person about a session.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It may go on.
+    /// Continue.
     Approve,
-    /// It goes on without anyone being asked, as was said beforehand.
+    /// Continue without asking, as the user has allowed in advance.
     Waive,
-    /// It shall be done again, with what was said.
+    /// Do the work again, with the given note.
     Revise,
-    /// It is given up where it waits.
+    /// Abandon a session that waits for a decision.
     Reject,
-    /// It is given up wherever it stands.
+    /// Abandon a session in any state.
     Cancel,
 }

@@ -1,4 +1,4 @@
-//! A check of the project's own, such as its tests, and how it ended.
+//! Checks of the project, such as its tests, and their results.
 
 use std::fmt;
 
@@ -7,46 +7,46 @@ use serde::{Deserialize, Serialize};
 /// A check that was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What it goes by.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub name: String,
-    /// The command, as a shell was given it.
+    /// Shell command.
     pub command: String,
-    /// How it ended.
+    /// Result.
     #[serde(flatten)]
     pub end: CheckEnd,
-    /// How long it took.
+    /// Duration.
     pub milliseconds: u64,
-    /// The last part of what it wrote, without secrets; its first line says so if something is left out.
+    /// Last part of its output, redacted. The first line says so if the output is shortened.
     pub output: String,
 }
 
-/// How a check ended.
+/// Result of a check.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum CheckEnd {
-    /// Its command ended with exit code 0.
+    /// Exit code 0.
     Passed,
-    /// Its command failed.
+    /// Any other exit code, or death by a signal.
     Failed {
-        /// The exit code, if it came to one.
+        /// Exit code; `None` after a signal.
         code: Option<i32>,
     },
-    /// It took too long, and was ended.
+    /// Killed after the timeout.
     TimedOut {
-        /// The limit, in seconds.
+        /// Timeout in seconds.
         seconds: u64,
     },
-    /// Its command is not there.
+    /// The command was not found.
     NotInstalled,
-    /// It is a scan whose tool is not there, which is no failure.
+    /// An optional scan whose tool is not installed. Not a failure.
     NotRun,
-    /// The user stopped it, or what came before it.
+    /// Stopped by the user, or not started because an earlier check was.
     Stopped,
 }
 
 impl Check {
-    /// Tells whether it passed.
+    /// Returns true if the check was run and passed.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.end == CheckEnd::Passed
@@ -69,7 +69,7 @@ impl fmt::Display for CheckEnd {
     }
 }
 
-/// Tells whether every check passed, but for scans that were not run. Where there is none, nothing speaks against it.
+/// Returns true if every check passed, ignoring scans that were not run. True without checks.
 #[must_use]
 pub fn all_passed(checks: &[Check]) -> bool {
     checks

@@ -1,16 +1,17 @@
-//! Text in the log of a CI service, whose runner obeys commands in it.
+//! Escaping of text in the log of a CI service, whose runner executes commands found in the log.
 
 use std::borrow::Cow;
 
-/// Returns a text in which no line is a command to the runner of a CI service.
+/// Escapes commands to the runner of a CI service.
 ///
-/// The runner of GitHub Actions obeys a line that starts with `::`, also after blanks, and `##[` wherever it is. Those of
-/// Azure Pipelines and TeamCity obey `##vso[` and `##teamcity[`. A backslash in the middle of these makes them text.
+/// The runner of GitHub Actions executes a line that starts with `::`, also after blanks, and `##[` anywhere. Those of
+/// Azure Pipelines and TeamCity execute `##vso[` and `##teamcity[`. A backslash is inserted to break these sequences.
 #[must_use]
 pub fn escape_ci_commands(text: &str) -> Cow<'_, str> {
     let mut escaped = String::new();
     let mut copied = 0;
     let mut is_line_start = true;
+
     for (index, c) in text.char_indices() {
         let rest = &text[index..];
         let is_command = match c {
@@ -25,6 +26,7 @@ pub fn escape_ci_commands(text: &str) -> Cow<'_, str> {
         }
         is_line_start = matches!(c, '\n' | '\r') || (is_line_start && c.is_whitespace());
     }
+
     if copied == 0 {
         return Cow::Borrowed(text);
     }

@@ -1,4 +1,4 @@
-//! What the ledger keeps: the closed list of things that happen to a session.
+//! Events: everything that the ledger records about a session.
 
 use std::collections::BTreeMap;
 
@@ -10,99 +10,99 @@ use super::{
     UsageMetrics, Work,
 };
 
-/// One thing that happened to a session.
+/// An event of a session.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The session entered a mode.
     Entered {
-        /// The mode.
+        #[expect(missing_docs, reason = "the name says it all")]
         mode: Mode,
     },
-    /// The caller has described what the session works on.
+    /// The caller has set the subject of the session.
     Described {
-        /// What it works on.
+        #[expect(missing_docs, reason = "the name says it all")]
         work: Box<Work>,
     },
-    /// The session got a branch and a work tree of its own.
+    /// The session got its own branch and work tree.
     Opened(Box<Opened>),
-    /// A person has decided, or has said that it may be gone on without one.
+    /// A person has decided, or has waived the decision.
     Decided {
-        /// What was decided.
+        #[expect(missing_docs, reason = "the name says it all")]
         decision: Decision,
-        /// What was said to it.
+        /// Comment of the person.
         note: Option<String>,
     },
-    /// A turn begins: its prompt is made.
+    /// A turn has started: its prompt is composed.
     Started(Box<Started>),
-    /// The turn's agent is about to be called.
+    /// The agent of a turn is about to be called.
     Called {
-        /// The turn.
+        /// Number of the turn.
         turn: u64,
-        /// The call's number in the turn, from 1.
+        /// Number of the call in the turn, from 1.
         call: u64,
-        /// Why it is called.
+        #[expect(missing_docs, reason = "the type says it all")]
         why: Why,
-        /// The prompt's segments if it is not the turn's own.
+        /// Segments of the prompt, if it differs from that of the turn.
         prompt: Vec<SegmentRef>,
-        /// The run it belongs to.
+        /// Id of the run that makes the call.
         run: String,
-        /// What is set aside for it.
+        /// Amount reserved in the budgets.
         reserved: Amount,
-        /// The variables whose values its texts must not hold.
+        /// Names of the variables whose values are redacted.
         secrets: Vec<String>,
     },
-    /// The agent runs as a process.
+    /// The agent was started as a process.
     Launched {
-        /// The turn.
+        /// Number of the turn.
         turn: u64,
-        /// The call.
+        /// Number of the call.
         call: u64,
-        /// The process that guards the agent.
+        /// Process that supervises the agent.
         process: Process,
     },
-    /// A call came to its end.
+    /// A call has ended.
     Answered(Box<Answered>),
-    /// A reply was read, and what follows from it was decided.
+    /// A reply was parsed, and its effects were decided.
     Replied {
-        /// The turn.
+        /// Number of the turn.
         turn: u64,
-        /// The markers that count.
+        /// Accepted markers.
         markers: Vec<Marker>,
-        /// The verdict, if the reply holds one.
+        /// Accepted verdict.
         verdict: Option<ReviewResult>,
-        /// How much of it was asked for so unclearly that it is not done.
+        /// Number of effects that are not carried out because they are ambiguous.
         unclear: u64,
-        /// Why the turn cannot leave its mode, if it cannot.
+        /// Reason why the session cannot leave the mode after this turn.
         fault: Option<String>,
         /// Questions to a person that the reply asks instead of sending documents.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<String>,
     },
-    /// The program is about to do something that the reply asked for.
+    /// An effect is about to be carried out.
     Intended {
-        /// The turn.
+        /// Number of the turn.
         turn: u64,
-        /// What is to be done.
+        #[expect(missing_docs, reason = "the type says it all")]
         intent: Intent,
     },
-    /// Something intended was done, or was not.
+    /// An intended effect was carried out or has failed.
     Settled {
-        /// The turn.
+        /// Number of the turn.
         turn: u64,
-        /// What became of it.
+        #[expect(missing_docs, reason = "the type says it all")]
         settlement: StepResult,
     },
-    /// The session is over.
+    /// The session has ended.
     Ended {
-        /// Whether it reached its goal.
+        /// True if it reached its goal, false if it was abandoned.
         done: bool,
     },
 }
 
 impl Event {
-    /// Returns the texts of the ledger that it names.
+    /// Returns the ids of all texts that the event refers to.
     #[must_use]
     pub fn texts(&self) -> Vec<&BlobId> {
         match self {
@@ -130,132 +130,132 @@ impl Event {
     }
 }
 
-/// A turn as it begins: enough to read its reply, and to send its prompt once more.
+/// Start of a turn: everything needed to parse its reply and to send its prompt again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The turn's number in the session, from 1.
+    /// Number of the turn in the session, from 1.
     pub turn: u64,
-    /// The mode it is taken in.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub mode: Mode,
-    /// The agent it goes to.
+    /// Name of the agent.
     pub agent: String,
-    /// The model it is written for, if one was named.
+    /// Model that the prompt is fitted to, if one was named.
     pub model: Option<String>,
-    /// The pack.
+    /// Name of the pack.
     pub pack: String,
-    /// The hash of all of the pack that the turn rests on.
+    /// Hash of all files of the pack that the turn uses.
     pub pack_hash: BlobId,
-    /// What the agent may do to the work tree.
+    /// Access of the agent to the work tree.
     pub permission: Permission,
-    /// Commands that it may run as well, if it may edit.
+    /// Additional commands that an agent with edit access may run.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// Whether the session has a folder that updates go to.
+    /// True if the session has a folder for its documents.
     pub named: bool,
-    /// The prompt, piece by piece.
+    /// Segments of the prompt.
     pub prompt: Vec<SegmentRef>,
-    /// The prompt as it is sent, if it is not its pieces one after the other.
+    /// Prompt as sent, if it is not the concatenation of its segments.
     pub sent: Option<BlobId>,
-    /// The rendering.
+    /// Rendering of the prompt.
     #[serde(default)]
     pub format: Format,
-    /// The prompt's length in bytes.
+    /// Length of the prompt.
     pub prompt_bytes: u64,
-    /// The fit report, as JSON.
+    /// Fit report, as JSON.
     pub fit: BlobId,
-    /// The first turn of the history that the prompt shows, from 0.
+    /// Index of the first history turn in the prompt, from 0.
     pub first_turn: Option<usize>,
-    /// What verdicts of this turn name, if the prompt tells it.
+    /// Nonce that verdicts of this turn must carry; `None` if the prompt has none.
     pub nonce: Option<Nonce>,
-    /// The numbers of the change's tasks, if it has a list of them.
+    /// Numbers of the change's tasks; `None` without a task list.
     pub tasks: Option<Vec<String>>,
-    /// How often the agent may be asked again.
+    /// Maximum number of repair calls.
     pub repairs: u8,
-    /// What the session's files held that a reply may update, if the agent cannot edit them itself.
+    /// Content of the session's documents that the reply may update; `None` if the agent edits them itself.
     pub targets: Option<BTreeMap<String, BlobId>>,
-    /// What the files of the work tree held that the prompt shows, if a reply may edit them.
+    /// Content of the work tree's files in the prompt, if the reply may edit them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<BTreeMap<String, BlobId>>,
-    /// The commit of the session's own work tree when the turn began, if it has one.
+    /// Commit of the session's work tree when the turn started, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The change that is judged, if the turn only gives an opinion on it; then nothing else follows from it.
+    /// Change under review, if the turn only contributes a verdict on it; all other effects are discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_change: Option<SessionId>,
 }
 
-/// Why an agent is called.
+/// Reason for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// For the turn's reply.
+    /// First call for the reply of a turn.
     Ask,
-    /// For what the reply lacked.
+    /// Follow-up for missing or unclear parts of the reply.
     Repair,
 }
 
-/// A call that came to its end.
+/// End of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
-    /// The turn.
+    /// Number of the turn.
     pub turn: u64,
-    /// The call.
+    /// Number of the call.
     pub call: u64,
-    /// How it ended.
+    /// Outcome.
     #[serde(flatten)]
     pub end: CallOutcome,
-    /// What the agent said of a failure.
+    /// Error message of the agent.
     pub detail: String,
-    /// The reply, as it came.
+    /// Unparsed reply.
     pub reply: BlobId,
-    /// What the agent reports to have used.
+    /// Usage that the agent reports.
     pub usage: UsageMetrics,
-    /// What the budgets count for it.
+    /// Usage that counts for the budgets.
     pub spent: Amount,
-    /// How long it took, in milliseconds.
+    /// Duration.
     pub milliseconds: u64,
-    /// How many processes the agent had left behind.
+    /// Number of leftover processes of the agent, which were killed.
     pub left_behind: u64,
-    /// Whether it was found finished by a later run.
+    /// True if a later run recovered the reply.
     pub salvaged: bool,
 }
 
 /// A request to run an operation on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The operation that does it.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub operation: OperationId,
-    /// What it is done to.
+    /// Path or other target of the operation.
     pub target: String,
-    /// What it is done with.
+    /// Input of the operation.
     pub content: String,
-    /// How that is written.
+    /// Format of `content`.
     pub format: UpdateFormat,
 }
 
-/// An effect as the ledger keeps it.
+/// An effect as recorded in the ledger before it is carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The operation that does it.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub operation: OperationId,
-    /// What it is done to.
+    /// Path or other target of the operation.
     pub target: String,
-    /// What the target shall hold; `None` if it shall be gone.
+    /// New content of the target; `None` to remove it.
     pub content: Option<BlobId>,
-    /// What the target held when this was decided; `None` if there was none.
+    /// Content of the target when this was decided; `None` if it did not exist.
     pub before: Option<BlobId>,
-    /// Why it is not done, if that is known already; then the content is what was asked for.
+    /// Reason for refusing the effect, if it is refused; `content` is what was requested then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// What the step is run for; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].
+    /// Trigger of the step; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<StepTrigger>,
 }
 
 impl Intent {
-    /// Returns what the step is run for.
+    /// Returns the trigger of the step.
     ///
-    /// When triggers were not recorded, replies could ask only for the two operations that write files.
+    /// Versions that did not record triggers let replies request only the two operations that write files.
     #[must_use]
     pub fn trigger(&self) -> StepTrigger {
         self.trigger.unwrap_or(match self.operation {
@@ -265,45 +265,45 @@ impl Intent {
     }
 }
 
-/// What a step is run for.
+/// Trigger of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepTrigger {
-    /// The reply asks for it.
+    /// A request in the reply.
     Reply,
-    /// It is run after every turn of its mode, or at the end of the session.
+    /// The end of every turn of the mode, or of the session.
     Always,
 }
 
-/// What became of an effect.
+/// Result of an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// The operation that does it.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub operation: OperationId,
-    /// What it was done to.
+    /// Path or other target of the operation.
     pub target: String,
-    /// Whether it was done.
+    /// True if the effect was carried out.
     pub done: bool,
-    /// What happened, in words.
+    /// Description for people.
     pub detail: String,
-    /// What it came to, in one word that rules may ask for, such as `FAILED`.
+    /// Outcome that rules of a pack can test, such as `FAILED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<StepOutcome>,
-    /// What it found, whole.
+    /// Full report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<BlobId>,
-    /// The text of the report, until it is recorded.
+    /// Text of the report, until it is recorded.
     #[serde(skip)]
     pub text: Option<String>,
 }
 
 impl StepResult {
-    /// Returns the settlement of an effect that was carried out; `detail` says what happened.
+    /// Returns the result of an effect that was carried out.
     pub fn done(effect: &Effect, detail: impl Into<String>) -> Self {
         Self::new(effect, true, detail.into())
     }
 
-    /// Returns the settlement of an effect that was not carried out; `detail` says why.
+    /// Returns the result of an effect that was not carried out; `detail` is the reason.
     pub fn not_done(effect: &Effect, detail: impl Into<String>) -> Self {
         Self::new(effect, false, detail.into())
     }
@@ -320,7 +320,7 @@ impl StepResult {
         }
     }
 
-    /// Returns the result with an outcome that rules may ask for, and the text of the report.
+    /// Adds an outcome and the text of a report.
     #[must_use]
     pub fn with_outcome(self, outcome: StepOutcome, text: Option<String>) -> Self {
         Self {

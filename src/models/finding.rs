@@ -1,4 +1,4 @@
-//! Findings of a reviewer: what is wrong, where, how bad, and whether it is settled.
+//! Findings of reviewers.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 use super::{ActionSpec, Parameter, StepOutcome};
 use crate::text::terminal::escape_file_name;
 
-/// A finding with an id. It binds the verdict as long as it is open.
+/// A finding of a review. While it is open and not minor, the review cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Unique among the findings of its mode, such as `V1`.
     pub id: String,
-    /// Its severity, as far as it binds the verdict.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub severity: FindingSeverity,
-    /// The severity as written, if that is no known word; it counts as major.
+    /// Severity as written by the reviewer, if it is not a known word; it counts as major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity_word: Option<String>,
     /// File from the root of the project or of the change's folder, or another place in the reviewer's words.
     pub file: Option<String>,
     /// Line in the file, from 1.
     pub line: Option<u64>,
-    /// Set if the file and the line exist; `None` if no file is named.
+    /// True if the file and the line exist; `None` if no file is named.
     pub place_found: Option<bool>,
     /// Heading in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What goes wrong.
+    /// Description of the problem.
     pub problem: String,
-    /// What would settle it.
+    /// Suggested fix.
     pub remedy: Option<String>,
-    /// Status that the turn gives it.
+    /// Status after the turn.
     pub status: FindingStatus,
 }
 
@@ -38,16 +38,16 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingSeverity {
-    /// Worth knowing; does not bind the verdict.
+    /// Does not block the review.
     Minor,
-    /// Must be settled.
+    /// Blocks the review until it is settled.
     Major,
-    /// Must be settled.
+    /// Blocks the review until it is settled.
     Critical,
 }
 
 impl FindingSeverity {
-    /// Returns the severity as actions spell it.
+    /// Returns the value of the action's parameter `severity`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,19 +73,19 @@ pub enum FindingStatus {
 }
 
 impl Finding {
-    /// Returns whether it is not settled.
+    /// Returns true unless the finding is settled.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.status != FindingStatus::Settled
     }
 
-    /// Returns whether it keeps a turn from passing.
+    /// Returns true if the finding is open and at least major.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
         self.is_open() && self.severity >= FindingSeverity::Major
     }
 
-    /// Returns the place as compilers write it: `file:line`, or the file alone.
+    /// Returns the place in the format of compilers: `file:line`, or the file alone; `None` without a file.
     #[must_use]
     pub fn place(&self) -> Option<String> {
         let file = escape_file_name(self.file.as_ref()?);
@@ -95,7 +95,7 @@ impl Finding {
         )
     }
 
-    /// Returns the severity in words, with the reviewer's own word if that is not a known one.
+    /// Returns the severity, followed by the reviewer's own word if that is not a known one.
     #[must_use]
     pub fn severity_words(&self) -> String {
         let name = self.severity.name();
@@ -111,8 +111,8 @@ impl fmt::Display for Finding {
         if let Some(place) = self.place() {
             write!(f, "{place}: ")?;
         }
-        let words = self.title.as_deref().unwrap_or(&self.problem);
-        let words: Vec<&str> = words.split_whitespace().collect();
+        let text = self.title.as_deref().unwrap_or(&self.problem);
+        let words: Vec<&str> = text.split_whitespace().collect();
         write!(
             f,
             "{}: {} [{}]",
@@ -145,7 +145,7 @@ pub fn findings_result(findings: &[Finding]) -> StepOutcome {
     }
 }
 
-/// Returns the same for people: `1 critical and 2 major findings are open; not answered: V1`.
+/// Returns a summary such as `1 critical and 2 major findings are open; not answered: V1`.
 #[must_use]
 pub fn findings_summary(findings: &[Finding]) -> String {
     let open = || findings.iter().filter(|finding| finding.is_open());
@@ -181,7 +181,7 @@ pub fn findings_summary(findings: &[Finding]) -> String {
     summary
 }
 
-/// Returns how findings have changed since the last round; `None` if there were none then.
+/// Returns a summary of the changes since the previous round; `None` if that had no findings.
 #[must_use]
 pub fn findings_progress(findings: &[Finding]) -> Option<String> {
     let count = |statuses: &[FindingStatus]| {
@@ -214,7 +214,7 @@ pub struct WrittenFinding {
     pub status: Option<String>,
 }
 
-/// The words that a pack knows for severities and for a settled finding.
+/// Words of a pack for the severities and statuses of findings.
 #[derive(Clone, Debug, Default)]
 pub struct FindingWords {
     severity: Option<Parameter>,
@@ -222,7 +222,7 @@ pub struct FindingWords {
 }
 
 impl FindingWords {
-    /// Takes the words from the parameters `severity` and `status` of an action.
+    /// Reads the words from the parameters `severity` and `status` of an action.
     #[must_use]
     pub fn new(action: &ActionSpec) -> Self {
         let parameter = |name: &str| action.parameters.get(name).cloned();
@@ -253,9 +253,10 @@ impl FindingWords {
         named.max()
     }
 
-    /// Returns whether a text says that a finding is settled (`Some(true)`) or open (`Some(false)`): a known word, alone or
-    /// with an explanation after a dot, a colon, a semicolon, a dash or a bracket. A comma or another word restricts it:
-    /// `fixed in part` says neither.
+    /// Parses a status: `Some(true)` if it says that the finding is settled, `Some(false)` if open.
+    ///
+    /// It must be a known word, alone or followed by a dot, a colon, a semicolon, a dash or a bracket and an explanation.
+    /// After a comma or a blank, another word may restrict it: `fixed in part` is neither, and returns `None`.
     #[must_use]
     pub fn known_status(&self, text: &str) -> Option<bool> {
         let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -263,12 +264,13 @@ impl FindingWords {
             text.find(|c: char| !c.is_alphanumeric())
                 .unwrap_or(text.len()),
         );
-        let rest =
+        let explanation =
             rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'));
-        let is_alone = !rest.contains(|c: char| c.is_alphanumeric() || c == '?');
-        if !is_alone && !rest.starts_with(['.', ':', ';', '(', '–', '—', '-']) {
+        let is_alone = !explanation.contains(|c: char| c.is_alphanumeric() || c == '?');
+        if !is_alone && !explanation.starts_with(['.', ':', ';', '(', '–', '—', '-']) {
             return None;
         }
+
         let word = self
             .status
             .as_ref()

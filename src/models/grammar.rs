@@ -1,10 +1,10 @@
-//! What the replies of a mode may hold, as a value.
+//! Grammar of the replies of a mode.
 
 use indexmap::IndexMap;
 
 use super::{ActionSpec, Marker, ReviewResult};
 
-/// The spellings of thoughts; one closes another.
+/// Tags of thoughts. Each of them closes any other.
 pub const THOUGHT_TAGS: [&str; 9] = [
     "thought",
     "thoughts",
@@ -17,40 +17,40 @@ pub const THOUGHT_TAGS: [&str; 9] = [
     "antthinking",
 ];
 
-/// What a mode's replies may hold, as a value made from the pack.
+/// Elements that a mode allows in replies, taken from its pack.
 #[derive(Clone, Debug, Default)]
 pub struct Grammar {
-    /// The verdicts of the mode.
+    /// Allowed verdicts.
     pub verdicts: Vec<ReviewResult>,
-    /// Whether a reply must hold one.
+    /// A reply without a verdict is an error.
     pub verdict_required: bool,
-    /// Whether a reply reports on tasks.
+    /// Replies report on tasks with `<task_status>`.
     pub task_status: bool,
-    /// The actions that the mode may use.
+    /// Actions of the mode.
     pub actions: IndexMap<String, ActionSpec>,
-    /// Actions that only other modes may use.
+    /// Actions of other modes, which are refused.
     pub forbidden: Vec<String>,
-    /// Markers of the pack's own.
+    /// Markers that the pack defines.
     pub markers: Vec<MarkerSpec>,
-    /// Other names of tags, such as `mensaje` for `message`.
+    /// Aliases of tags, such as `mensaje` for `message`.
     pub tags: IndexMap<String, String>,
-    /// Who speaks in the prompt's history: a line that starts with `NAME:` starts another's turn.
+    /// Names in the prompt's history: a line that starts with `NAME:` ends the agent's own reply.
     pub speakers: Vec<String>,
 }
 
-/// A marker of a pack's own.
+/// A marker that a pack defines.
 #[derive(Clone, Debug)]
 pub struct MarkerSpec {
-    /// Its name, which is its tag.
+    /// Name of the marker and of its tag.
     pub name: String,
-    /// Its values, from mild to severe.
+    /// Allowed values, from mild to severe.
     pub values: Vec<String>,
-    /// Whether a reply must hold it.
+    /// A reply without the marker is an error.
     pub required: bool,
 }
 
 impl MarkerSpec {
-    /// Returns how severe the value is that a body holds.
+    /// Returns the index of the value in the body of a tag; higher is more severe. `None` for an unknown value.
     #[must_use]
     pub fn rank(&self, body: &str) -> Option<usize> {
         self.values
@@ -58,7 +58,7 @@ impl MarkerSpec {
             .position(|value| value.eq_ignore_ascii_case(body.trim()))
     }
 
-    /// Returns the marker with a value, by how severe it is.
+    /// Returns the marker with the value of an index.
     #[must_use]
     pub fn marker(&self, rank: usize) -> Option<Marker> {
         let value = self.values.get(rank)?.clone();
@@ -70,7 +70,7 @@ impl MarkerSpec {
 }
 
 impl Grammar {
-    /// Returns the grammar that knows all verdicts and requires one.
+    /// Returns a grammar that allows all verdicts and requires one.
     #[must_use]
     pub fn any_review() -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Grammar {
         }
     }
 
-    /// Tells whether replies may ask for actions at all.
+    /// Returns true if the pack defines actions at all.
     #[must_use]
     pub fn knows_actions(&self) -> bool {
         !self.actions.is_empty() || !self.forbidden.is_empty()

@@ -1,4 +1,4 @@
-//! What the ledger keeps beside events: who holds a session, texts by their hash, a turn on one line.
+//! Values of the ledger other than events: ids of texts, holders of sessions, rows of lists.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Amount, CallOutcome, Mode, ReviewResult, SessionId};
 
-/// The name of a text in the ledger: the hash of its bytes, in hexadecimal.
+/// Id of a text in the ledger: the BLAKE3 hash of its bytes, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(pub String);
@@ -18,105 +18,105 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// A process that can be told from a later one with the same number.
+/// Identity of a process, which distinguishes it from a later one with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub pid: u32,
-    /// When it was started, in the system's own ticks since it was booted.
+    /// Start time, in the system's ticks since boot.
     pub started: u64,
-    /// Which boot of the system that was.
+    /// Id of the boot.
     pub boot: String,
-    /// The namespace that its number belongs to, as a container has one of its own; empty if the system has none.
+    /// Pid namespace, such as that of a container; empty if the system has none.
     #[serde(default)]
     pub namespace: String,
 }
 
-/// Who holds a session.
+/// Holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// What it is doing, such as `agentd turn`.
+    /// Command name shown to other processes that find the session held, such as `agentd turn`.
     pub name: String,
-    /// The process.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub process: Process,
 }
 
 /// A session that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldSession {
-    /// The session.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// Who holds it.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub holder: Holder,
-    /// Since when.
+    /// Time of the claim.
     pub since: SystemTime,
-    /// When the holder last said that it is there.
+    /// Time of the last heartbeat.
     pub seen: SystemTime,
-    /// The number of its lease.
+    /// Fence of the lease.
     pub fence: u64,
 }
 
-/// A segment of a prompt as the ledger keeps it.
+/// A recorded segment of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentRef {
-    /// The block's id.
+    /// Id of the block.
     pub block: String,
-    /// The part of the prompt that it fills, and its name there, as people read it.
+    /// Part of the prompt and name in it, for people.
     pub part: String,
-    /// Where its content came from.
+    /// Origin of the content.
     pub source: String,
-    /// Its bytes, piece by piece: what other turns share is kept once.
+    /// Chunks of the text. Chunks that turns share are stored once.
     pub texts: Vec<BlobId>,
-    /// How many there are.
+    /// Total length.
     pub bytes: u64,
 }
 
-/// A turn on one line.
+/// Summary of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnRow {
-    /// The session.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// The turn's number in it, from 1.
+    /// Number in the session, from 1.
     pub turn: u64,
-    /// The mode.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub mode: Mode,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The model, if one was named.
+    /// Model, if one was named.
     pub model: Option<String>,
-    /// When it was started.
+    /// Start time.
     pub started: SystemTime,
-    /// How often the agent was called.
+    /// Number of calls.
     pub calls: u64,
-    /// How the last call ended; `None` while it runs.
+    /// Outcome of the last call; `None` while it runs.
     pub end: Option<CallOutcome>,
-    /// Whether the reply was read and committed.
+    /// True if a reply was parsed and committed.
     pub replied: bool,
-    /// The verdict, if the reply holds one.
+    /// Verdict of the reply.
     pub verdict: Option<ReviewResult>,
-    /// Why the mode could not be left, if it could not.
+    /// Reason why the session could not leave the mode.
     pub fault: Option<String>,
-    /// What all its calls have spent.
+    /// Total of all calls.
     pub spent: Amount,
-    /// How long they took, in milliseconds.
+    /// Total duration of all calls.
     pub milliseconds: u64,
 }
 
-/// What an agent has used, over all its calls in one session.
+/// Usage of an agent over all its calls in one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
-    /// The session.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The model, if one was named.
+    /// Model, if one was named.
     pub model: Option<String>,
-    /// How many turns it took.
+    /// Number of turns.
     pub turns: u64,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
     /// Tokens and money.
     pub spent: Amount,
-    /// How long the calls took, in milliseconds.
+    /// Total duration of all calls.
     pub milliseconds: u64,
 }

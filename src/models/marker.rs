@@ -1,11 +1,11 @@
-//! Markers: tags by which a reply reports a result, and the verdict among them.
+//! Markers: tags by which a reply reports a result, such as a verdict.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The value of a `<review>` marker. Later variants are more severe, and the most severe wins.
+/// Verdict: the value of a `<review>` marker. Later variants are more severe, and the most severe wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReviewResult {
@@ -82,7 +82,7 @@ impl FromStr for ReviewResult {
     }
 }
 
-/// The value of a `<task_status>` marker.
+/// Value of a `<task_status>` marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskStatus {
@@ -103,27 +103,27 @@ impl TaskStatus {
     }
 }
 
-/// A marker that a reply holds, outside thoughts, quotes and code.
+/// A marker in a reply, outside thoughts, quotes and code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "marker", rename_all = "snake_case")]
 pub enum Marker {
     /// `<review>…</review>`.
     Review {
-        /// The verdict.
+        #[expect(missing_docs, reason = "the name says it all")]
         verdict: ReviewResult,
     },
-    /// A marker of the pack's own: `<name>VALUE</name>`.
+    /// A marker that the pack defines: `<name>VALUE</name>`.
     Named {
-        /// The marker's name.
+        #[expect(missing_docs, reason = "the name says it all")]
         name: String,
-        /// Its value, as the pack spells it.
+        /// Value in the spelling of the pack.
         value: String,
     },
     /// `<task_status id="…">…</task_status>`.
     TaskStatus {
-        /// The task's number, such as `1.2`.
+        /// Number of the task, such as `1.2`.
         id: String,
-        /// What the agent says of it.
+        /// Status that the agent claims.
         status: TaskStatus,
     },
 }

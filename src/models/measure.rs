@@ -1,47 +1,47 @@
-//! Figures that are measured: our count of tokens against what an agent reports, and how well it keeps to the protocol.
+//! Measurements of agents: token counts compared with our own, and protocol compliance.
 
 use serde::{Deserialize, Serialize};
 
 use super::Reliability;
 
-/// Of whom something was measured, and what.
+/// A measurement of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurement {
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// Its model, if one was named.
+    /// Model, if one was named.
     pub model: Option<String>,
-    /// What was measured.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub figure: Figure,
 }
 
-/// What was measured, in one call.
+/// Measured values of one call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Figure {
-    /// The tokens of a prompt.
+    /// Tokens of a prompt.
     Tokens {
-        /// The likely number, by our count.
+        /// Our estimate.
         ours: u64,
-        /// The number that the agent reports.
+        /// Number that the agent reports.
         reported: u64,
     },
-    /// Whether a reply is what the protocol asks for.
+    /// Compliance of a reply with the protocol.
     Protocol {
-        /// What the prompt held beside the rules.
+        /// Help in the prompt.
         condition: Condition,
-        /// What was asked for.
+        /// Requested form of the reply.
         task: Task,
-        /// The name of the case.
+        /// Name of the case.
         case: String,
-        /// Whether the reply is right.
+        /// True if the reply complies.
         right: bool,
     },
 }
 
 impl Figure {
-    /// Returns the kind of figure that it is.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn kind(&self) -> FigureKind {
         match self {
@@ -51,18 +51,18 @@ impl Figure {
     }
 }
 
-/// The kinds of figures.
+/// Kinds of figures.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
-    /// Tokens of prompts.
+    /// [`Figure::Tokens`].
     Tokens,
-    /// How the protocol is kept to.
+    /// [`Figure::Protocol`].
     Protocol,
 }
 
 impl FigureKind {
-    /// Returns the kind's name.
+    /// Returns the name of the kind in the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,24 +72,24 @@ impl FigureKind {
     }
 }
 
-/// What a prompt of a probe holds beside the rules of the protocol.
+/// Help that the prompt of a probe contains in addition to the rules of the protocol.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Nothing.
+    /// None.
     Plain,
-    /// A reminder of the form.
+    /// A reminder of the format.
     Reminder,
-    /// A turn as an example.
+    /// An example turn.
     Example,
 }
 
 impl Condition {
-    /// All of them.
+    /// All conditions.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Reminder, Self::Example];
 
-    /// Returns the condition's name.
+    /// Returns the name of the condition in data.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -100,12 +100,12 @@ impl Condition {
     }
 }
 
-/// What a case of a probe asks for.
+/// Form of the reply that a case of a probe requests.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
-    /// A message and nothing else.
+    /// Only a message.
     Message,
     /// An action.
     Action,
@@ -114,10 +114,10 @@ pub enum Task {
 }
 
 impl Task {
-    /// All of them.
+    /// All tasks.
     pub const ALL: [Self; 3] = [Self::Message, Self::Action, Self::Verdict];
 
-    /// Returns the task's name.
+    /// Returns the name of the task in data.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -128,34 +128,40 @@ impl Task {
     }
 }
 
-/// How many of some replies were right.
+/// Share of correct replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Those that were.
+    /// Number of correct replies.
     pub right: u64,
-    /// All.
+    /// Number of all replies.
     pub all: u64,
 }
 
 impl Share {
-    /// Returns the share as a number from 0 to 1; `None` of nothing.
+    /// Returns the share from 0 to 1; `None` without replies.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
         (self.all > 0).then(|| self.right as f64 / self.all as f64)
     }
 
-    /// Returns between which numbers the true share lies in 95 of 100 cases, by Wilson's score; `None` of nothing.
+    /// Returns the 95 % confidence interval of the share (Wilson score interval); `None` without replies.
     #[must_use]
     pub fn interval(self) -> Option<(f64, f64)> {
         const Z: f64 = 1.959_964;
-        let (rate, all) = (self.rate()?, self.all as f64);
-        let whole = 1.0 + Z * Z / all;
-        let middle = (rate + Z * Z / (2.0 * all)) / whole;
-        let half = Z / whole * (rate * (1.0 - rate) / all + Z * Z / (4.0 * all * all)).sqrt();
-        Some(((middle - half).max(0.0), (middle + half).min(1.0)))
+        let rate = self.rate()?;
+        let all = self.all as f64;
+
+        let denominator = 1.0 + Z * Z / all;
+        let center = (rate + Z * Z / (2.0 * all)) / denominator;
+        let half_width =
+            Z / denominator * (rate * (1.0 - rate) / all + Z * Z / (4.0 * all * all)).sqrt();
+        Some((
+            (center - half_width).max(0.0),
+            (center + half_width).min(1.0),
+        ))
     }
 
-    /// Returns the reliability that the share stands for; `None` of nothing.
+    /// Returns the reliability class of the share; `None` without replies.
     #[must_use]
     pub fn reliability(self) -> Option<Reliability> {
         Some(match self.rate()? {
@@ -166,7 +172,7 @@ impl Share {
         })
     }
 
-    /// Counts one more reply.
+    /// Adds a reply.
     pub fn count(&mut self, right: bool) {
         self.right += u64::from(right);
         self.all += 1;

@@ -1,7 +1,7 @@
-//! Values that the other modules share: prompts, modes, models, replies, states, events. They know no pack, no file, no
-//! agent and no database.
+//! Values shared by the other modules: prompts, modes, models, replies, states, events. This module does not access
+//! packs, files, agents or databases.
 //!
-//! A [`UnifiedPrompt`] is a prompt that no content can break:
+//! A [`UnifiedPrompt`] escapes its content, so that no file can inject instructions:
 //!
 //! ```
 //! use agentd::UnifiedPrompt;
@@ -14,7 +14,7 @@
 //! # Ok::<(), agentd::Error>(())
 //! ```
 //!
-//! The [`Catalogue`] knows models, their windows and their tokenizers:
+//! The [`Catalogue`] lists models with their context windows and tokenizers:
 //!
 //! ```
 //! use agentd::models::{Catalogue, CountKind};
@@ -34,13 +34,13 @@ mod change;
 mod check;
 mod ci_log;
 mod event;
-mod expands;
 mod finding;
 mod format;
 mod grammar;
 mod ledger;
 mod marker;
 mod measure;
+mod mentions;
 mod mode;
 mod model;
 mod nonce;
@@ -64,7 +64,6 @@ pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
 pub use ci_log::escape_ci_commands;
 pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
-pub use expands::Expands;
 pub use finding::{
     Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,
     findings_result, findings_summary, read_line_number, read_place, sort_findings,
@@ -74,6 +73,7 @@ pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
 pub use ledger::{BlobId, HeldSession, Holder, Process, SegmentRef, TurnRow, UsageRow};
 pub use marker::{Consequence, Marker, ReviewResult, TaskStatus};
 pub use measure::{Condition, Figure, FigureKind, Measurement, Share, Task};
+pub use mentions::Expands;
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
 pub use nonce::{Nonce, NoncePolicy};
@@ -84,7 +84,7 @@ pub use response::{
     EffectKind, RejectedEffect, Reply, Response, Update, UpdateFormat, VerdictDoubt,
 };
 pub use session::SessionId;
-pub use state::{Left, Progress, State};
+pub use state::{PreviousMode, Progress, State};
 pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
 pub use work::{
     AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext,

@@ -1,4 +1,4 @@
-//! The name of a mode, and what an agent may do in one.
+//! Names of modes, and the access of agents to the work tree.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The name of a mode: a step or role of a process, such as `plan` or `task-agent`.
+/// Name of a mode: a step or role of a process, such as `plan` or `task-agent`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Mode(String);
 
 impl Mode {
-    /// Checks and wraps a name: lower-case letters, digits, `-` and `_`, a letter first, 64 at most.
+    /// Validates a name: at most 64 lower-case letters, digits, `-` and `_`, starting with a letter.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// Tells whether a text is a name in the sense of packs: `[a-z][a-z0-9_-]{0,63}`.
+/// Returns true for `[a-z][a-z0-9_-]{0,63}`.
 fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -56,12 +56,12 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// What an agent may do to the work tree while a mode runs.
+/// Access of an agent to the work tree.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
-    /// The agent may read; what it writes comes back in its reply.
+    /// The agent may read; its changes are part of its reply.
     ReadOnly,
     /// The agent may edit the work tree.
     Edit,

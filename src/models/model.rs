@@ -1,8 +1,8 @@
-//! Models: rows of the catalogue, and how a family's tokens are counted.
+//! Models and tokenizers of the catalogue.
 
 use serde::{Deserialize, Serialize};
 
-/// How much prose a model gets at most: the longest rung of every ladder.
+/// Size class of a model: the most detailed variant of each layer that it gets.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -32,23 +32,23 @@ impl Tier {
     }
 }
 
-/// How well a model does something.
+/// Reliability of a model at a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Seldom.
+    /// Below 60 % of measured replies.
     Low,
-    /// Often.
+    /// From 60 %.
     #[default]
     Medium,
-    /// Nearly always.
+    /// From 85 %.
     High,
-    /// Always, as far as is known.
+    /// From 97 %.
     VeryHigh,
 }
 
 impl Reliability {
-    /// Returns the word for it, as data spells it.
+    /// Returns the value in data files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,37 +60,37 @@ impl Reliability {
     }
 }
 
-/// A row of the catalogue.
+/// A model of the catalogue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// The model's name.
+    /// Name of the model.
     pub id: String,
-    /// Other names for it.
+    /// Other names.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// Who serves it.
+    /// Company that serves the model.
     pub provider: String,
-    /// The most tokens of prompt and reply together.
+    /// Context window: maximum tokens of prompt and reply together.
     pub window: u64,
-    /// The most tokens of a reply.
+    /// Maximum tokens of a reply.
     #[serde(default)]
     pub max_output: Option<u64>,
-    /// What it costs.
+    /// Price; `None` if it is unknown.
     #[serde(default)]
     pub price: Option<Price>,
-    /// How its tokens are counted: a row of the tokenizers.
+    /// Name of the tokenizer.
     pub tokenizer: String,
-    /// How much prose it gets at most.
+    #[expect(missing_docs, reason = "the type says it all")]
     pub tier: Tier,
-    /// How well it keeps to the XML protocol.
+    /// Compliance with the XML protocol.
     pub xml_reliability: Reliability,
-    /// How well it follows instructions.
+    /// Compliance with instructions.
     pub instruction_following: Reliability,
-    /// When it was or will be withdrawn.
+    /// Date of retirement, past or announced.
     #[serde(default)]
     pub retired: Option<String>,
-    /// Where the figures come from.
+    /// Origin of the figures.
     pub source: String,
 }
 
@@ -98,14 +98,14 @@ pub struct ModelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Of a prompt.
+    /// Price of prompts.
     pub input: f64,
-    /// Of a reply.
+    /// Price of replies.
     pub output: f64,
 }
 
 impl Price {
-    /// Returns what tokens of a prompt and of a reply cost, in millionths of a US dollar.
+    /// Returns the cost of a call in millionths of a US dollar, given its tokens.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -114,43 +114,44 @@ impl Price {
         reason = "a count is far below 2^52, and no price is negative"
     )]
     pub fn micro_dollars(&self, prompt: u64, reply: u64) -> u64 {
-        // Dollars for a million tokens are millionths of a dollar for one.
+        // Dollars per million tokens are millionths of a dollar per token.
         let cost = |tokens: u64, price: f64| (tokens as f64 * price.max(0.0)).ceil() as u64;
         cost(prompt, self.input).saturating_add(cost(reply, self.output))
     }
 }
 
-/// How sure a count is.
+/// Precision of a token count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountKind {
-    /// By the model's own vocabulary.
+    /// Counted with the vocabulary of the model.
     Exact,
-    /// By another vocabulary and a measured factor.
+    /// Counted with another vocabulary, times a measured factor.
     Calibrated,
-    /// By another vocabulary and an assumed factor.
+    /// Counted with another vocabulary, times an assumed factor.
     Guess,
 }
 
-/// How a family's count is had from an exact o200k count: a factor by script, and a margin that covers 99 % of texts.
+/// Conversion from an exact o200k count to the tokens of a model family: a factor for each script, and a safety margin
+/// that covers 99 % of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerSpec {
-    /// How sure the count is.
+    /// Precision of the count.
     pub kind: CountKind,
-    /// The factor for Latin script, code and markup.
+    /// Factor for Latin script, code and markup.
     pub ascii: f64,
-    /// The factor for Chinese.
+    /// Factor for Chinese.
     pub chinese: f64,
-    /// The factor for Japanese.
+    /// Factor for Japanese.
     pub japanese: f64,
-    /// The factor for Hindi, and for scripts of which nothing is known.
+    /// Factor for Hindi and all other scripts.
     pub hindi: f64,
-    /// The factor for emoji.
+    /// Factor for emoji.
     pub emoji: f64,
-    /// What the product is multiplied with to be safe.
+    /// Safety factor.
     pub margin: f64,
-    /// Tokens that every call costs beside its text.
+    /// Fixed overhead of a call, in tokens.
     pub base: u64,
 }
 

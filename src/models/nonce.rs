@@ -1,4 +1,4 @@
-//! The nonce of a turn: a value that its verdict carries, so that no verdict of a file or an older turn passes for it.
+//! Nonce of a turn. The verdict of its reply must carry it, so that a verdict in a file or of an older turn does not count.
 
 use std::str::FromStr;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many characters a nonce has that is made from a number.
-const LENGTH: usize = 8;
+/// Length of a nonce made by [`Nonce::from_number`].
+const GENERATED_NONCE_CHARS: usize = 8;
 
-/// A value that is fresh for every turn, such as `k3f9x2ab`.
+/// Random value of a turn, such as `k3f9x2ab`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Nonce(String);
 
 impl Nonce {
-    /// Checks and wraps a text: lower-case letters and digits, 4 to 32.
+    /// Validates a text: 4 to 32 lower-case letters and digits.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Nonce {
         )
     }
 
-    /// Returns the nonce that stands for a number: eight characters, which are as hard to foresee as the number is.
+    /// Encodes a number as eight characters. The nonce is as hard to guess as the number.
     #[must_use]
     pub fn from_number(mut number: u128) -> Self {
         let digits = std::iter::repeat_with(|| {
@@ -43,10 +43,10 @@ impl Nonce {
             number /= 36;
             digit
         });
-        Self(digits.take(LENGTH).flatten().collect())
+        Self(digits.take(GENERATED_NONCE_CHARS).flatten().collect())
     }
 
-    /// Returns the nonce of a prompt that is only looked at.
+    /// Returns the nonce of a prompt that is shown, not sent.
     #[must_use]
     pub fn preview() -> Self {
         Self("preview".to_owned())
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for Nonce {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoncePolicy {
-    /// Prompts have no `run`, so that a verdict in a file looks like one of the agent.
+    /// Prompts have no `run`, so a verdict in a file cannot be distinguished from one of the agent.
     Off,
     /// Prompts have a `run`, and a verdict without it does not count.
     #[default]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::{Mode, ReviewResult};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A name that agentd itself does not know: of an operation that a program registers, or of one of its results.
+/// Name of an operation that a program registers, or of one of its results.
 ///
-/// It is only made by the enum that it belongs to, so it never equals one of that enum's own names.
+/// Only the enum that it belongs to creates it, so it never equals a known name of that enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomName(String);
 
@@ -24,7 +24,7 @@ impl CustomName {
     }
 }
 
-/// Defines an enum of known names with a variant for all others. It is ordered, hashed and serialized as its name.
+/// Defines an enum of known names with a variant for all others, which is ordered, hashed and serialized as its name.
 macro_rules! named_enum {
     (
         $(#[$attribute:meta])*
@@ -138,7 +138,7 @@ named_enum! {
 }
 
 impl OperationId {
-    /// Checks a name: two names in the sense of [`Mode`] with a dot between them.
+    /// Validates a name: two names by the rules of [`Mode`], joined by a dot.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl<'de> Deserialize<'de> for OperationId {
 }
 
 named_enum! {
-    /// The result of an operation, in one word that a pack's `evidence` and `needs_person` may ask for.
+    /// Result of an operation, which `evidence` and `needs_person` of a pack can test.
     StepOutcome {
         /// `checks.run`: all checks passed.
         Passed = "PASSED",
@@ -211,7 +211,7 @@ impl<'de> Deserialize<'de> for StepOutcome {
     }
 }
 
-/// The result of a turn: a key of a mode's `next`.
+/// Result of a turn: a key of a mode's `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnResult {
     /// The verdict of the reply.
@@ -223,7 +223,7 @@ pub enum TurnResult {
 }
 
 impl TurnResult {
-    /// Reads a key of `next`; `None` for a word that no turn can have as its result.
+    /// Parses a key of `next`; `None` for an unknown word.
     fn read(word: &str) -> Option<Self> {
         match word {
             "FAILED" => Some(Self::Failed),
@@ -241,7 +241,7 @@ impl TurnResult {
         }
     }
 
-    /// Returns the word that packs use for it.
+    /// Returns the key in `next`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
-//! Layout of a project: where its own files, its changes and its ledger are.
+//! Layout of a project: paths of its settings, its changes and its ledger.
 //!
-//! Paths are relative to the project's root and have `/` between their parts. The names of a change's documents are
+//! Paths are relative to the project's root and separated by `/`. The names of a change's documents are
 //! relative to the folder of that change.
 
 use super::SessionId;
@@ -26,7 +26,7 @@ pub const ARCHIVE_NAME: &str = "archive";
 /// Folder of archived changes.
 pub const ARCHIVE_FOLDER: &str = "agentd/changes/archive";
 
-/// The project's changelog; in the folder of a change, its entry for that.
+/// Changelog of the project; in the folder of a change, the entry for it.
 pub const CHANGELOG_FILE: &str = "CHANGELOG.md";
 
 /// Proposal of a change.

@@ -1,35 +1,35 @@
-//! Problems: what was tolerated in a reply, each with a stable code and a severity.
+//! Problems: tolerated deviations in a reply, each with a stable code and a severity.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 
-/// How much a problem matters.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The form is off, and nothing is lost by it.
+    /// A deviation in form; nothing is lost.
     Note,
-    /// Something was not taken for what it may have been meant as.
+    /// Possibly intended input was ignored.
     Warning,
 }
 
-/// Something tolerated but told.
+/// A tolerated deviation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// A stable name of the problem.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub code: Code,
-    /// How much it matters.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub severity: Severity,
-    /// The same in words.
+    /// Description for people.
     pub message: String,
-    /// Where in the reply's bytes.
+    /// Byte range in the reply.
     pub span: Range<usize>,
 }
 
 impl Problem {
-    /// Makes a problem of a code, at a place.
+    /// Creates a problem with the default severity and message of its code.
     #[must_use]
     pub fn new(code: Code, span: Range<usize>) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Problem {
 
 macro_rules! codes {
     ($($variant:ident $name:literal $severity:ident $words:literal,)*) => {
-        /// The names of problems.
+        /// Codes of problems.
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
@@ -54,19 +54,19 @@ macro_rules! codes {
             /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Returns the code's stable name.
+            /// Returns the stable name, as in JSON output.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Returns how much such a problem matters.
+            /// Returns the severity of such a problem.
             #[must_use]
             pub fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// Returns the problem in words.
+            /// Returns the message of such a problem.
             #[must_use]
             pub fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }

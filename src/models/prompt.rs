@@ -26,7 +26,7 @@ use crate::text::escape::replace_forbidden;
 /// # Ok::<(), agentd::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "PromptJson")]
 #[schemars(!try_from, description = "A whole prompt: who the agent is, what it may know, and what it shall do.")]
 pub struct UnifiedPrompt {
     /// Who the agent is and how it works.
@@ -42,7 +42,7 @@ pub struct UnifiedPrompt {
 
 /// A piece of context: its kind, its name and its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, from = "WrittenItem")]
+#[serde(default, from = "ContextItemJson")]
 #[schemars(!from)]
 pub struct ContextItem {
     /// What kind of item it is.
@@ -103,9 +103,9 @@ impl ContextKind {
     }
 }
 
-/// A prompt as JSON holds it, before it is checked.
+/// Unchecked JSON form of a prompt.
 #[derive(Deserialize)]
-struct Written {
+struct PromptJson {
     #[serde(default)]
     system_prompt: String,
     #[serde(default)]
@@ -113,39 +113,39 @@ struct Written {
     instructions: String,
 }
 
-/// A context item as JSON holds it, before its characters are checked.
+/// Unchecked JSON form of a context item.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WrittenItem {
+struct ContextItemJson {
     #[serde(rename = "type")]
     kind: ContextKind,
     name: String,
     content: String,
 }
 
-impl TryFrom<Written> for UnifiedPrompt {
+impl TryFrom<PromptJson> for UnifiedPrompt {
     type Error = Error;
 
-    fn try_from(written: Written) -> Result<Self> {
-        let mut prompt = Self::new(written.instructions)?.with_system(written.system_prompt);
-        prompt.context = written.context;
+    fn try_from(json: PromptJson) -> Result<Self> {
+        let mut prompt = Self::new(json.instructions)?.with_system(json.system_prompt);
+        prompt.context = json.context;
         Ok(prompt)
     }
 }
 
-impl From<WrittenItem> for ContextItem {
-    fn from(written: WrittenItem) -> Self {
-        Self::new(written.kind, written.name, written.content)
+impl From<ContextItemJson> for ContextItem {
+    fn from(json: ContextItemJson) -> Self {
+        Self::new(json.kind, json.name, json.content)
     }
 }
 
 impl ContextItem {
-    /// Makes an item; characters that XML forbids become visible ones.
+    /// Creates an item; characters that XML forbids are replaced by visible ones.
     pub fn new(kind: ContextKind, name: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             kind,
-            name: visible(name.into()),
-            content: visible(content.into()),
+            name: replace_forbidden_chars(name.into()),
+            content: replace_forbidden_chars(content.into()),
         }
     }
 
@@ -179,9 +179,9 @@ impl UnifiedPrompt {
     ///
     /// # Errors
     ///
-    /// `PromptInvalid` if they are blank: a prompt that asks for nothing is a mistake of the caller.
+    /// `PromptInvalid` if they are blank.
     pub fn new(instructions: impl Into<String>) -> Result<Self> {
-        let instructions = visible(instructions.into());
+        let instructions = replace_forbidden_chars(instructions.into());
         if instructions.trim().is_empty() {
             return Err(
                 Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
@@ -198,7 +198,7 @@ impl UnifiedPrompt {
     /// Sets the system prompt.
     #[must_use]
     pub fn with_system(mut self, system_prompt: impl Into<String>) -> Self {
-        self.system_prompt = visible(system_prompt.into());
+        self.system_prompt = replace_forbidden_chars(system_prompt.into());
         self
     }
 
@@ -245,7 +245,7 @@ impl UnifiedPrompt {
         &self.instructions
     }
 
-    /// Returns the prompt as an XML 1.0 document that no content can break.
+    /// Returns the prompt as an XML 1.0 document. Content is escaped, so it cannot be read as markup.
     #[must_use]
     pub fn to_xml(&self) -> String {
         let mut xml = String::with_capacity(estimated_size(self));
@@ -255,7 +255,7 @@ impl UnifiedPrompt {
         xml
     }
 
-    /// Writes the XML document without holding a second copy of it.
+    /// Writes the XML document without building it in memory.
     ///
     /// # Errors
     ///
@@ -268,14 +268,15 @@ impl UnifiedPrompt {
         out.finish(result)
     }
 
-    /// Returns the pieces that the document consists of, in order.
+    /// Returns the pieces of the document, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + use<> {
         let system = (!self.system_prompt.is_empty()).then_some(Piece::System);
         let items = (0..self.context.len()).map(Piece::Item);
         system.into_iter().chain(items).chain([Piece::Instructions])
     }
 
-    /// Returns one piece's share of the document: its element and the tags around it that fall to it.
+    /// Returns the XML of one piece: its element, and the opening and closing tags of containers next to it. All pieces in
+    /// order are the document.
     #[must_use]
     pub fn piece_xml(&self, piece: Piece) -> String {
         let mut xml = String::new();
@@ -297,17 +298,17 @@ impl UnifiedPrompt {
             .into_root_schema_for::<Self>()
     }
 
-    /// Reads a document that `to_xml` has written.
+    /// Parses a document written by `to_xml`.
     ///
     /// # Errors
     ///
-    /// `XmlInvalid` with line and column for anything that would not be written again to the same bytes.
+    /// `XmlInvalid` with line and column for a document that `to_xml` would not write exactly like this.
     pub fn from_xml(xml: &str) -> Result<Self> {
         read_prompt(xml)
     }
 }
 
-/// One piece of the document.
+/// A piece of the XML document of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// `<system_prompt>`.
@@ -319,6 +320,6 @@ pub enum Piece {
 }
 
 /// Replaces characters that XML 1.0 forbids, without copying a text that has none.
-fn visible(text: String) -> String {
+fn replace_forbidden_chars(text: String) -> String {
     replace_forbidden(text).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The XML of a unified prompt.
+//! XML form of a unified prompt.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -47,15 +47,18 @@ pub(super) fn write_piece(
     }
 }
 
-/// Returns the size of the document in bytes if nothing in it has to be escaped: in most cases enough to allocate once.
+/// Returns the size of the document in bytes if nothing needs escaping, to allocate once in most cases.
 pub(super) fn estimated_size(prompt: &UnifiedPrompt) -> usize {
-    /// Tags, attribute and CDATA marks of one element.
-    const FRAME: usize = 64;
+    /// Size of the tags, the attribute and the CDATA marks of one element.
+    const ELEMENT_OVERHEAD_BYTES: usize = 64;
     let items = prompt
         .context()
         .iter()
-        .map(|item| item.name().len() + item.content().len() + FRAME);
-    items.sum::<usize>() + prompt.system_prompt().len() + prompt.instructions().len() + 4 * FRAME
+        .map(|item| item.name().len() + item.content().len() + ELEMENT_OVERHEAD_BYTES);
+    items.sum::<usize>()
+        + prompt.system_prompt().len()
+        + prompt.instructions().len()
+        + 4 * ELEMENT_OVERHEAD_BYTES
 }
 
 /// Writes text to a byte writer and keeps the error that `fmt` cannot carry.
@@ -72,7 +75,7 @@ impl<W: io::Write> ByteWriter<W> {
         }
     }
 
-    /// Returns the result of writing with the error of the byte writer.
+    /// Returns the error of the byte writer in place of the empty `fmt::Error`.
     pub(super) fn finish(self, result: fmt::Result) -> io::Result<()> {
         result.map_err(|error| self.error.unwrap_or_else(|| io::Error::other(error)))
     }
@@ -87,17 +90,17 @@ impl<W: io::Write> Write for ByteWriter<W> {
     }
 }
 
-/// Reads a document strictly: anything that would not be written again to the same bytes is refused.
+/// Parses a document strictly: it is refused unless writing the prompt again yields the same bytes.
 ///
-/// The elements are read leniently and the prompt is written again. The first byte that differs is the fault, so no
-/// rule of the written form is stated twice.
+/// The elements are parsed leniently, then the prompt is written and compared. The first differing byte is the fault, so
+/// the rules of the format exist only in the writer.
 pub(super) fn read_prompt(xml: &str) -> Result<UnifiedPrompt> {
     let prompt =
         read_leniently(xml).map_err(|(offset, message)| invalid_xml(xml, offset, message))?;
 
     let written = prompt.to_xml();
     let is_exact = written == xml
-        // Written for an agent that expands `@name`.
+        // The form for agents that expand `@name`.
         || escape_at_signs(&written) == xml;
     if is_exact {
         return Ok(prompt);
@@ -132,7 +135,7 @@ fn read_leniently(xml: &str) -> Result<UnifiedPrompt, (usize, String)> {
                 instructions = Some(element.body);
                 continue;
             }
-            // Not an element of a prompt. It is missing when the prompt is written again, and refused there.
+            // An unknown element is lost here, so the comparison in `read_prompt` refuses the document.
             _ => continue,
         };
         context.push(ContextItem::new(kind, element.attribute, element.body));

@@ -1,4 +1,4 @@
-//! A reply as it came, and as it was read.
+//! Replies of agents, before and after parsing.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Action, CallOutcome, Marker, Problem, ReviewResult, UsageMetrics};
 
-/// What an agent answered: the raw text, how it ended and what it cost.
+/// Unparsed reply of an agent, with the outcome and the usage of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The text, as it came.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub text: String,
-    /// What the call used.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub usage: UsageMetrics,
-    /// How the call ended.
+    /// Outcome of the call.
     pub end: CallOutcome,
-    /// What the agent said of a failure.
+    /// Error message of the agent.
     pub detail: String,
-    /// How many processes the agent had left behind; none is alive any more.
+    /// Number of leftover processes of the agent, which were killed.
     pub left_behind: u64,
-    /// How often the agent called a tool on the way, and so asked its model once more; `None` if that is not known.
+    /// Number of tool calls, each of which is another request to the model; `None` if it is unknown.
     pub tool_calls: Option<u64>,
 }
 
 impl Default for Reply {
-    /// Returns an empty reply that came to its end, of an agent without tools.
+    /// Returns an empty, complete reply of an agent without tools.
     fn default() -> Self {
         Self {
             text: String::new(),
@@ -39,7 +39,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Returns a reply that came to its end.
+    /// Returns a complete reply with this text.
     #[must_use]
     pub fn of(text: impl Into<String>) -> Self {
         Self {
@@ -49,32 +49,32 @@ impl Reply {
     }
 }
 
-/// A reply as it was read: text for people, effects for the program, and what had to be tolerated.
+/// Parsed reply: text for people, effects for the program, and tolerated problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Response {
-    /// What the agent thought aloud; never part of the message.
+    /// Reasoning of the agent, which is never part of the message.
     pub thoughts: Vec<String>,
-    /// What is for people to read.
+    /// Text for people.
     pub message: String,
-    /// Text outside the message, if there is one.
+    /// Text outside the message tags; empty without such tags.
     pub stray: String,
-    /// What the agent asks the program to do, each in keeping with its schema.
+    /// Requested actions, each valid by its schema.
     pub actions: Vec<Action>,
-    /// New texts for targets.
+    /// New contents for targets.
     pub updates: Vec<Update>,
-    /// Results that the agent reports.
+    /// Reported results.
     pub markers: Vec<Marker>,
-    /// Why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
+    /// Reasons why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
     pub verdict_doubts: Vec<VerdictDoubt>,
     /// Questions to a person that the reply asks instead of sending documents.
     pub questions: Vec<String>,
-    /// What was asked for but not clearly enough to be done.
+    /// Requests that are too unclear to be carried out.
     pub proposals: Vec<RejectedEffect>,
-    /// What was tolerated.
+    /// Tolerated deviations.
     pub problems: Vec<Problem>,
-    /// Whether all of it is there: the agent came to its end, and nothing was left open.
+    /// True if the agent finished its reply and closed all tags.
     pub complete: bool,
-    /// How many messages in tags there are. Without any, everything that is left is the message.
+    /// Number of `<message>` elements. Without any, all remaining text is the message.
     #[serde(skip)]
     pub messages: usize,
     /// The `run` that verdicts of this turn must carry; `None` if the prompt has none.
@@ -92,7 +92,7 @@ pub struct VerdictDoubt {
     /// Verdict of a tag that does not count, because it lacks this turn's `run` or is written in another form. The
     /// answer to a repair counts only if it is as severe.
     pub stated: Option<ReviewResult>,
-    /// Where in the reply's bytes.
+    /// Byte range in the reply.
     pub span: Range<usize>,
 }
 
@@ -101,28 +101,28 @@ pub struct VerdictDoubt {
 pub struct Update {
     /// The target, as the agent wrote it.
     pub target: String,
-    /// The new text, or what changes in the old one.
+    /// New text, or a diff.
     pub content: String,
-    /// Which of them it is.
+    /// Format of `content`.
     pub format: UpdateFormat,
-    /// Where in the reply's bytes.
+    /// Byte range in the reply.
     pub span: Range<usize>,
 }
 
-/// How an update is written: its attribute `format`.
+/// Format of an update: its attribute `format`.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UpdateFormat {
-    /// As the whole text.
+    /// The whole text.
     #[default]
     Whole,
-    /// As a unified diff against the text that there is.
+    /// A unified diff against the current text.
     Diff,
 }
 
 impl UpdateFormat {
-    /// Reads the attribute's value; `None` for any that there is not.
+    /// Parses the value of the attribute; `None` for an unknown one.
     #[must_use]
     pub fn read(value: &str) -> Option<Self> {
         let is = |name: &str| value.trim().eq_ignore_ascii_case(name);
@@ -134,7 +134,7 @@ impl UpdateFormat {
     }
 }
 
-/// The part of a reply by which an agent asks for something, with its name as far as that could be read.
+/// Kind of request in a reply, with its name if that is readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EffectKind {
@@ -211,20 +211,20 @@ impl Serialize for EffectKind {
     }
 }
 
-/// Something an agent asked for that is shown to people and never carried out.
+/// A request of an agent that is shown to people and never carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedEffect {
-    /// The part of the reply that asks for it, such as `content_update proposal.md`.
+    /// Kind and name, such as `content_update proposal.md`.
     pub what: EffectKind,
-    /// Why it is not carried out.
+    /// Reason for the rejection.
     pub reason: String,
-    /// Its text, as the agent wrote it; empty if the proposal before it has the same.
+    /// Source text in the reply; empty if the previous rejected effect has the same.
     pub text: String,
     /// Line of the reply, counted from 1; `None` if it is not in the reply.
     pub line: Option<usize>,
-    /// Where in the reply's bytes.
+    /// Byte range in the reply.
     pub span: Range<usize>,
-    /// Whether it may be meant, so that it helps to ask for it again.
+    /// True if it was probably intended, so that a repair call can help.
     #[serde(skip)]
     pub again: bool,
 }

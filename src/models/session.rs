@@ -1,4 +1,4 @@
-//! The id of a session: one piece of work led through a pack.
+//! Ids of sessions. A session is one piece of work that follows the process of a pack.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The id of a session, such as the change `add-login`. It is ours, never an agent's.
+/// Id of a session, such as the change `add-login`. Not to be confused with the session ids of agents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SessionId(String);
 
 impl SessionId {
-    /// Checks and wraps an id: letters, digits, `-`, `_` and `.`, a letter or digit first, no `..`, 64 at most.
+    /// Validates an id: at most 64 letters, digits, `-`, `_` and `.`, starting with a letter or digit, without `..`.
     ///
     /// # Errors
     ///

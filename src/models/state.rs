@@ -1,4 +1,4 @@
-//! What is true of a session now: the fold of its events, nothing else.
+//! Current state of a session, computed only from its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,91 +9,91 @@ use super::{
     StepOutcome, StepResult, TaskStatus, Why, Work,
 };
 
-/// What is true of a session now.
+/// Current state of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// The current mode; none before the session has entered one.
+    /// Current mode; `None` before the first.
     pub mode: Option<Mode>,
-    /// The pack that leads the session; none before its first turn.
+    /// Name of the pack; `None` before the first turn.
     pub pack: Option<String>,
-    /// How many turns were started.
+    /// Number of turns started.
     pub turns: u64,
-    /// How many of them in the current mode.
+    /// Number of turns started in the current mode.
     pub mode_turns: u64,
-    /// What was done in the current mode: how often, by operation.
+    /// Number of effects carried out in the current mode, by operation.
     pub done: BTreeMap<OperationId, u64>,
-    /// The first turn of the history that the last prompt showed, from 0.
+    /// Index of the first history turn in the last prompt, from 0.
     pub first_turn: Option<usize>,
-    /// What the session works on.
+    /// Subject of the session.
     pub work: Work,
-    /// How far the last turn has come.
+    /// Progress of the last turn.
     pub progress: Progress,
-    /// Whether the session is over, and if so, whether it reached its goal.
+    /// `None` while the session is open; then true if it reached its goal, false if it was abandoned.
     pub ended: Option<bool>,
-    /// Its branch and work tree, if it has some of its own.
+    /// Branch and work tree, if the session has its own.
     pub change: Option<Opened>,
-    /// Whether a person has let the session take its next turn.
+    /// True if a person has approved the next turn.
     pub approved: bool,
-    /// How often each mode was entered since a person last decided.
+    /// Number of times each mode was entered since the last decision of a person.
     pub rounds: BTreeMap<Mode, u64>,
-    /// Number of turns in a row that have brought nothing in the current mode. A turn counts once its agent has answered
-    /// or failed; one that was interrupted does not.
+    /// Number of consecutive turns without progress in the current mode. A turn counts when its agent has answered or
+    /// failed; an interrupted turn does not count.
     pub fruitless: u64,
-    /// What operations came to in the current mode.
+    /// Last result of each operation in the current mode.
     pub results: BTreeMap<OperationId, StepResult>,
     /// The last list of findings of each mode, as JSON in the ledger.
     pub findings: BTreeMap<Mode, BlobId>,
-    /// What people said to it, in order.
+    /// Notes of people, in order.
     pub notes: Vec<String>,
-    /// What the mode came to that was left last.
-    pub left: Option<Left>,
+    /// Result of the previous mode.
+    pub left: Option<PreviousMode>,
 }
 
-/// What a mode came to that was left.
+/// Result of the mode that the session was in before the current one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Left {
-    /// The mode.
+pub struct PreviousMode {
+    #[expect(missing_docs, reason = "the name says it all")]
     pub mode: Mode,
-    /// The verdict of its last turn.
+    /// Verdict of its last turn.
     pub verdict: Option<ReviewResult>,
-    /// What operations came to in it.
+    /// Last result of each operation.
     pub results: BTreeMap<OperationId, StepResult>,
 }
 
-/// How far the last turn has come.
+/// Progress of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// How often the agent was asked again for what its reply lacked.
+    /// Number of repair calls.
     pub repairs: u64,
-    /// A reply was read and committed.
+    /// True if a reply was parsed and committed.
     pub replied: bool,
-    /// Its verdict.
+    /// Verdict of the reply.
     pub verdict: Option<ReviewResult>,
-    /// The values of the pack's own markers, by name.
+    /// Values of the pack's markers, by name.
     pub markers: BTreeMap<String, String>,
-    /// A task was reported as failed.
+    /// True if a task was reported as failed.
     pub task_failed: bool,
-    /// Why the mode cannot be left, if it cannot.
+    /// Reason why the session cannot leave the mode.
     pub fault: Option<String>,
     /// Questions to a person that the reply asks instead of sending documents.
     pub questions: Vec<String>,
-    /// Effects that are intended and not yet settled.
+    /// Number of intended effects without a result.
     pub open: u64,
-    /// Effects that were asked for unclearly, or settled as not done.
+    /// Number of effects that are unclear or have failed.
     pub undone: u64,
-    /// The turn is part of `State::fruitless`.
+    /// True if the turn is counted in `State::fruitless`.
     #[serde(skip)]
     counted: bool,
-    /// Those of them that were asked for unclearly.
+    /// Number of unclear effects.
     #[serde(skip)]
     unclear: u64,
-    /// Those of them that were settled as not done.
+    /// Operation and target of each failed effect.
     #[serde(skip)]
     failed: BTreeSet<(OperationId, String)>,
 }
 
 impl Progress {
-    /// Returns the operations and targets of effects that were settled as not done.
+    /// Returns the operations and targets of failed effects.
     pub fn failed(&self) -> impl Iterator<Item = &(OperationId, String)> {
         self.failed.iter()
     }
@@ -101,7 +101,7 @@ impl Progress {
     fn record_call(&mut self, why: Why) {
         match why {
             Why::Repair => self.repairs += 1,
-            // The turn begins again: its earlier reply and repairs do not count.
+            // The turn starts over: its earlier reply and repairs do not count.
             Why::Ask => self.repairs = 0,
         }
         self.fault = None;
@@ -115,29 +115,29 @@ impl State {
         Self::default().after([&Event::Entered { mode }])
     }
 
-    /// Returns the state that a list of events leads to.
+    /// Returns the state after a list of events.
     #[must_use]
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         Self::default().after(events)
     }
 
-    /// Returns the state that further events lead to.
+    /// Returns the state after further events.
     #[must_use]
     pub fn after<'a>(mut self, events: impl IntoIterator<Item = &'a Event>) -> Self {
         for event in events {
-            self.take(event);
+            self.apply_event(event);
         }
         self
     }
 
-    /// Returns the state in which the next turn has begun, for a session without a ledger.
+    /// Returns the state with the next turn started, for a session without a ledger.
     #[must_use]
     pub fn begin_turn(mut self) -> Self {
         self.count_start();
         self
     }
 
-    /// Returns the state after an effect of the current turn was carried out, or was not.
+    /// Returns the state after the result of an effect of the current turn.
     #[must_use]
     pub fn settled(mut self, settlement: &StepResult) -> Self {
         self.settle(settlement);
@@ -151,33 +151,17 @@ impl State {
         self.progress = Progress::default();
     }
 
-    fn take(&mut self, event: &Event) {
+    fn apply_event(&mut self, event: &Event) {
         match event {
-            Event::Entered { mode } => {
-                let results = std::mem::take(&mut self.results);
-                let verdict = self.progress.verdict;
-                self.left = self.mode.replace(mode.clone()).map(|mode| Left {
-                    mode,
-                    verdict,
-                    results,
-                });
-                *self.rounds.entry(mode.clone()).or_default() += 1;
-                self.approved = false;
-                self.fruitless = 0;
-                self.mode_turns = 0;
-                self.done.clear();
-                self.progress = Progress::default();
-                // Whoever enters a mode of a session that is over takes it up again.
-                self.ended = None;
-            }
+            Event::Entered { mode } => self.enter_mode(mode),
             Event::Described { work } => self.work = (**work).clone(),
             Event::Opened(opened) => self.change = Some((**opened).clone()),
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());
                 self.approved = !matches!(decision, Decision::Reject | Decision::Cancel);
-                // Who is not asked has not looked, so the count goes on.
+                // After a waived decision nobody has looked at the work, so the limits keep counting.
                 if *decision != Decision::Waive {
-                    // The mode that goes on now has been entered, whoever let it.
+                    // The current mode counts as entered once.
                     self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
                     self.fruitless = 0;
                 }
@@ -203,7 +187,8 @@ impl State {
                 self.progress.replied = true;
                 self.progress.verdict = *verdict;
                 self.progress.fault.clone_from(fault);
-                let failed = |marker: &Marker| {
+
+                let is_failed_task = |marker: &Marker| {
                     matches!(
                         marker,
                         Marker::TaskStatus {
@@ -212,7 +197,7 @@ impl State {
                         }
                     )
                 };
-                self.progress.task_failed = markers.iter().any(failed);
+                self.progress.task_failed = markers.iter().any(is_failed_task);
                 for marker in markers {
                     if let Marker::Named { name, value } = marker {
                         self.progress.markers.insert(name.clone(), value.clone());
@@ -221,7 +206,7 @@ impl State {
             }
             Event::Called { why, .. } => self.progress.record_call(*why),
             Event::Launched { .. } => {}
-            // An agent that fails in a repair takes nothing back; a user who stops it there stops the turn.
+            // A failed repair call leaves the first reply valid; a repair stopped by the user stops the turn.
             Event::Answered(answered)
                 if answered.end == CallOutcome::Stopped
                     || (!answered.end.is_ok() && self.progress.repairs == 0) =>
@@ -238,7 +223,27 @@ impl State {
         }
     }
 
-    /// Counts the current turn, once, as one that has brought nothing so far.
+    /// Resets everything that belongs to the previous mode, and keeps its result in `left`.
+    fn enter_mode(&mut self, mode: &Mode) {
+        let results = std::mem::take(&mut self.results);
+        let verdict = self.progress.verdict;
+        self.left = self.mode.replace(mode.clone()).map(|mode| PreviousMode {
+            mode,
+            verdict,
+            results,
+        });
+
+        *self.rounds.entry(mode.clone()).or_default() += 1;
+        self.approved = false;
+        self.fruitless = 0;
+        self.mode_turns = 0;
+        self.done.clear();
+        self.progress = Progress::default();
+        // Entering a mode reopens a session that has ended.
+        self.ended = None;
+    }
+
+    /// Counts the current turn once as a turn without progress; `settle` resets the count on progress.
     fn count_turn(&mut self) {
         if !self.progress.counted {
             self.progress.counted = true;
@@ -246,18 +251,20 @@ impl State {
         }
     }
 
-    /// Takes in what became of an effect.
+    /// Applies the result of an effect.
     fn settle(&mut self, settlement: &StepResult) {
         self.progress.open = self.progress.open.saturating_sub(1);
         if settlement.done {
             *self.done.entry(settlement.operation.clone()).or_default() += 1;
         }
+
         let key = (settlement.operation.clone(), settlement.target.clone());
         match settlement.done {
             true => self.progress.failed.remove(&key),
             false => self.progress.failed.insert(key),
         };
         self.progress.undone = self.progress.unclear + self.progress.failed.len() as u64;
+
         if settlement.result == Some(StepOutcome::Progress) {
             self.fruitless = 0;
         }

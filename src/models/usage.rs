@@ -1,27 +1,27 @@
-//! What a call to an agent used, and what it may use.
+//! Usage of calls, and budgets for it.
 
 use serde::{Deserialize, Serialize};
 
-/// What an agent reports for one call; `None` where it reports nothing.
+/// Usage that an agent reports for a call; `None` for values that it does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageMetrics {
-    /// Tokens of the prompt that came from no cache.
+    /// Tokens of the prompt that were not read from a cache.
     pub input_tokens: Option<u64>,
-    /// Tokens of the prompt that came from a cache.
+    /// Tokens of the prompt that were read from a cache.
     pub cache_read_tokens: Option<u64>,
-    /// Tokens of the prompt that were put into a cache.
+    /// Tokens of the prompt that were written to a cache.
     pub cache_write_tokens: Option<u64>,
     /// Tokens of the reply.
     pub output_tokens: Option<u64>,
-    /// Tokens of the reply that were thoughts.
+    /// Tokens of the reply that were reasoning.
     pub reasoning_tokens: Option<u64>,
-    /// What the agent says it cost, in millionths of a US dollar.
+    /// Cost in millionths of a US dollar.
     pub micro_dollars: Option<u64>,
 }
 
 impl UsageMetrics {
-    /// Returns what two calls used together; what one of them does not report is not made up.
+    /// Returns the sum of two calls; a value that either does not report is `None`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
@@ -35,7 +35,7 @@ impl UsageMetrics {
         }
     }
 
-    /// Returns the tokens of the prompt that are reported, from a cache or not; `None` if none are.
+    /// Returns the reported tokens of the prompt, cached or not; `None` if none are reported.
     #[must_use]
     pub fn prompt_tokens(self) -> Option<u64> {
         let counts = [
@@ -46,7 +46,7 @@ impl UsageMetrics {
         counts.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// Returns all tokens that are reported, of the prompt and of the reply; `None` if none are.
+    /// Returns the reported tokens of prompt and reply; `None` if none are reported.
     #[must_use]
     pub fn tokens(self) -> Option<u64> {
         [self.prompt_tokens(), self.output_tokens]
@@ -56,7 +56,7 @@ impl UsageMetrics {
     }
 }
 
-/// Tokens and money, as a budget counts them.
+/// Tokens and money of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Tokens of prompts and replies.
@@ -65,41 +65,42 @@ pub struct Amount {
     pub micro_dollars: u64,
 }
 
-/// What a scope has used so far: what calls have spent, and what running ones have reserved.
+/// Usage of a run or session: spent by ended calls, or reserved by running ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Tokens and money.
     pub amount: Amount,
-    /// Turns that were started.
+    /// Number of turns started.
     pub turns: u64,
-    /// Seconds that calls have taken.
+    /// Total duration of calls.
     pub seconds: u64,
 }
 
-/// The most that a scope may use; `None` is no limit.
+/// Limits of a run or session; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caps {
     /// Tokens of prompts and replies.
     pub tokens: Option<u64>,
     /// Millionths of a US dollar.
     pub micro_dollars: Option<u64>,
-    /// Turns.
+    /// Number of turns.
     pub turns: Option<u64>,
-    /// Seconds that calls take.
+    /// Total duration of calls.
     pub seconds: Option<u64>,
 }
 
-/// The budgets that a call is held to.
+/// Limits that apply to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Of the run: one invocation of the program.
+    /// Limits of the run: one invocation of the program.
     pub run: Caps,
-    /// Of the session, over all runs.
+    /// Limits of the session, over all runs.
     pub session: Caps,
 }
 
 impl Caps {
-    /// Returns why a call may not be made: what would be exceeded, in words. A new turn counts as one.
+    /// Returns a description of the limit that a call would exceed; `None` if it may be made. `new_turn` is true if the call
+    /// is the first of its turn.
     #[must_use]
     pub fn exceeded(&self, spent: &Spent, reserve: Amount, new_turn: bool) -> Option<String> {
         let over = |cap: Option<u64>, used: u64, more: u64| {
@@ -130,13 +131,13 @@ impl Caps {
     }
 }
 
-/// Returns millionths of a US dollar as people write them.
+/// Formats millionths of a US dollar, such as `$0.0123`.
 #[must_use]
 pub fn dollars(micros: u64) -> String {
     format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }
 
-/// Returns a number with its thousands set apart.
+/// Formats a number with thousands separators, such as `12,345`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -1,4 +1,4 @@
-//! What a session works on: its project, its artifacts, what is known, and what was said.
+//! Subject of a session: its project, artifacts, knowledge and history.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -169,11 +169,11 @@ fn named_values(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// The most nodes of a state file: room for a hundred thousand turns.
-const NODES: usize = 1_000_000;
+/// Maximum number of YAML nodes of a state file: room for a hundred thousand turns.
+const MAX_STATE_NODES: usize = 1_000_000;
 
 impl Work {
-    /// Reads a state file: YAML, and so JSON too.
+    /// Parses a state file: YAML, or JSON as a subset of it.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Work {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        yaml::read_within(text, origin, 1, ErrorKind::StateInvalid, NODES)
+        yaml::read_within(text, origin, 1, ErrorKind::StateInvalid, MAX_STATE_NODES)
             .map_err(|error| error.with_hint("`agentd schema state` describes a state file"))
     }
 
@@ -194,7 +194,7 @@ impl Work {
             .into_root_schema_for::<Self>()
     }
 
-    /// Returns how much of the artifacts is done, in percent: the mean over artifacts of filled to required fields.
+    /// Returns the completion in percent: the mean of filled to required fields over all artifacts.
     #[must_use]
     pub fn completion_percent(&self) -> u32 {
         if self.work_order.is_empty() {
@@ -206,7 +206,7 @@ impl Work {
 }
 
 impl ArtifactStatus {
-    /// Returns the name as rules spell it: lower case, `_` for everything that is no letter or digit.
+    /// Returns the key of the artifact in rules: its name in lower case, with `_` for everything but letters and digits.
     #[must_use]
     pub fn key(&self) -> String {
         self.name
@@ -222,7 +222,8 @@ impl ArtifactStatus {
     }
 
     fn per_mille(&self) -> u64 {
-        let (filled, missing) = (self.completed.len() as u64, self.missing.len() as u64);
+        let filled = self.completed.len() as u64;
+        let missing = self.missing.len() as u64;
         let required = self.required.map_or(filled + missing, u64::from);
         match (self.status, required) {
             (Status::Complete, _) => 1_000,
