@@ -17,12 +17,12 @@ use std::fmt;
 /// The result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, where, and the way out.
+/// An error with its kind, message, place, hint and cause.
 ///
 /// `{}` prints the message, `{:#}` adds the place with its source line, the causes and the hint.
-pub struct Error(Box<Repr>);
+pub struct Error(Box<ErrorDetails>);
 
-struct Repr {
+struct ErrorDetails {
     kind: ErrorKind,
     message: String,
     place: Option<Place>,
@@ -30,138 +30,138 @@ struct Repr {
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
-/// The kinds of failure a caller may want to tell apart.
+/// Kinds of errors.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Neither an agent's own template nor the BASE template exists for a mode.
+    /// The mode has neither a template for the agent nor a BASE template.
     TemplateNotFound,
-    /// A template cannot be read: front matter, placeholders or size.
+    /// A template has invalid front matter or placeholders, or is too large.
     TemplateInvalid,
-    /// A mandatory variable has no value, and the caller asked for strictness.
+    /// A mandatory variable has no value in strict mode.
     MissingVariable,
-    /// A prompt without instructions, or otherwise not sendable.
+    /// The prompt has no instructions, or cannot be sent for another reason.
     PromptInvalid,
-    /// Text that is not a prompt as `to_xml` writes it.
+    /// The text is not a prompt written by `to_xml`.
     XmlInvalid,
-    /// A name of an agent, mode, session or operation that breaks the rules for names.
+    /// The name of an agent, mode, session or operation breaks the rules for names.
     NameInvalid,
-    /// No such pack.
+    /// The pack does not exist.
     PackNotFound,
-    /// A pack that does not hold together.
+    /// The pack is invalid or inconsistent.
     PackInvalid,
-    /// A mode that the pack does not have.
+    /// The pack does not have the mode.
     UnknownMode,
-    /// A model that is not in the catalogue.
+    /// The model is not in the catalogue.
     UnknownModel,
-    /// An agent that has no driver.
+    /// The agent has no driver.
     UnknownAgent,
-    /// An operation that the program does not have.
+    /// The operation is not registered.
     UnknownOperation,
-    /// A state file that cannot be understood.
+    /// The state file is invalid.
     StateInvalid,
-    /// Tools that are not JSON Schema.
+    /// The tools are not valid JSON Schema.
     ToolsInvalid,
-    /// A settings file that cannot be understood.
+    /// A settings file is invalid.
     ConfigInvalid,
-    /// A prompt that does not fit its budget even at its smallest.
+    /// The prompt does not fit its budget even at its minimum size.
     BudgetTooSmall,
-    /// A reply without the verdict that its mode requires.
+    /// The reply lacks the verdict that its mode requires.
     MissingReviewMarker,
-    /// A reply without a marker that its mode requires.
+    /// The reply lacks a marker that its mode requires.
     MissingMarker,
-    /// A verdict that its mode does not know.
+    /// The mode does not allow the verdict.
     VerdictNotAllowed,
-    /// A file or folder that cannot be used: missing, unreadable, of the wrong kind or size, or no text.
+    /// A file or folder is missing, unreadable, of the wrong type or size, or not text.
     FileUnusable,
-    /// A change, or one of its files, that is not there.
+    /// The change or one of its files does not exist.
     ChangeNotFound,
-    /// A spec that is not there.
+    /// The spec does not exist.
     SpecNotFound,
-    /// A spec that cannot be understood.
+    /// The spec is invalid.
     SpecInvalid,
-    /// A script that cannot be understood.
+    /// The script of a scripted agent is invalid.
     ScriptInvalid,
-    /// A script that does not fit the turn it was asked to play.
+    /// The script does not match the turn.
     ScriptMismatch,
-    /// An agent that is not logged in.
+    /// The agent is not logged in.
     AgentAuth,
-    /// An agent whose account has nothing left.
+    /// The agent's quota is exhausted.
     AgentQuota,
-    /// An agent that asks to wait longer than is waited.
+    /// The agent's rate limit requires a longer wait than allowed.
     AgentRateLimited,
-    /// An agent that does not take a prompt of this size.
+    /// The agent does not accept a prompt of this size.
     AgentTooLarge,
-    /// An agent whose reply lacks its end.
+    /// The agent's reply was cut off.
     AgentCutOff,
-    /// An agent whose model declines to answer.
+    /// The model refuses to answer.
     AgentRefused,
-    /// An agent that said nothing.
+    /// The agent's reply is empty.
     AgentEmpty,
-    /// An agent that failed on its own.
+    /// The agent exited with an error.
     AgentCrashed,
-    /// An agent that took too long.
+    /// The agent exceeded a timeout.
     AgentTimedOut,
-    /// An agent whose command is not there.
+    /// The agent's command was not found.
     AgentNotInstalled,
-    /// An agent whose output is not understood.
+    /// The agent's output could not be parsed.
     AgentOutputUnknown,
-    /// An agent that wrote too much.
+    /// The agent's output exceeds the limit.
     AgentOutputTooLarge,
-    /// An agent that the user stopped.
+    /// The user stopped the agent.
     AgentStopped,
-    /// An agent that had not finished when the program ended.
+    /// The program exited before the agent finished.
     AgentLost,
-    /// An agent that may only read has changed files.
+    /// A read-only agent has changed files.
     AgentEdited,
-    /// An agent that cannot be started: its folder, its guard or its arguments.
+    /// The agent cannot be started because of its folder, its supervisor or its arguments.
     AgentUnusable,
-    /// A call that would exceed a budget.
+    /// The call would exceed a budget.
     BudgetExhausted,
-    /// A model without a known price under a budget of money.
+    /// The price of the model is unknown, and the budget limits money.
     PriceUnknown,
-    /// Files of the project that would run or steer something, and have not been accepted.
+    /// Files of the project that run or configure something are not trusted yet.
     NotTrusted,
-    /// A ledger that cannot be opened, read or written.
+    /// The ledger cannot be opened, read or written.
     LedgerUnusable,
-    /// A ledger that something else has edited while a session of it was held.
+    /// The ledger was edited while a session was held.
     LedgerChanged,
-    /// The operating system has no random bytes.
+    /// The operating system provides no random bytes.
     NoRandomness,
-    /// A place that has no room left.
+    /// The disk is full.
     StorageFull,
-    /// A session that another pack leads.
+    /// The session uses another pack.
     OtherPack,
-    /// A turn that cannot be taken once more.
+    /// The turn cannot be resumed.
     NotResumable,
-    /// A change that is there already, and is another one.
+    /// Another change with this name exists.
     ChangeExists,
-    /// A change that does not wait for what was decided.
+    /// The change is not waiting for this decision.
     NotWaiting,
-    /// A verdict that is not about what is there now.
+    /// The verdict was given for a different commit.
     VerdictStale,
-    /// Nothing has changed, or nothing of it can be shown, so there is nothing to review.
+    /// Nothing has changed, or no change can be shown to a reviewer.
     NothingToReview,
-    /// A reply of which something could not be done.
+    /// An effect of the reply could not be carried out.
     ReplyUnusable,
-    /// A turn or session that is not in the ledger.
+    /// The turn or session is not in the ledger.
     TurnNotFound,
-    /// A session that someone else holds, or a step that is no longer ours to write.
+    /// Another process holds the session, or the lease is void.
     SessionBusy,
-    /// A folder that is in no git repository with a work tree.
+    /// The folder is not inside the work tree of a git repository.
     NotARepository,
-    /// A repository in which nothing was committed yet.
+    /// The repository has no commits.
     NoCommits,
-    /// Git could not do its part, or refused to.
+    /// A git command failed.
     GitFailed,
-    /// Two branches that contradict each other.
+    /// Two branches have a merge conflict.
     MergeConflict,
-    /// An error of a program that uses this library, with its name: in a driver, a store or a memory of its own.
+    /// An error of a program that uses this library, with a name, for example of its own driver or store.
     Custom(&'static str),
 }
 
 impl ErrorKind {
-    /// Returns the kind's name as it is spelt in the code and in JSON output; of a custom kind, its own name.
+    /// Returns the name of the variant, as in JSON output; for a custom kind the given name.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -171,16 +171,16 @@ impl ErrorKind {
     }
 }
 
-/// A place in a text: its origin, line and column (both from 1), and the line itself.
+/// Position in a text, with the line for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where the text came from, usually a path.
+    /// Name of the text, usually a path.
     pub origin: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The text of that line.
+    /// Text of the line.
     pub text: String,
 }
 
@@ -223,39 +223,41 @@ impl fmt::Display for Place {
     }
 }
 
-/// How much of a long source line is shown on either side of the caret.
-const SHOWN: usize = 60;
+/// Maximum number of characters of a source line shown on either side of the caret.
+const MAX_SNIPPET_CHARS: usize = 60;
 
 impl Place {
-    /// Returns the place, its source line and carets under as many columns, each on a line of its own.
+    /// Returns a snippet for display: the place, the source line, and `width` carets below the column.
     #[must_use]
     pub fn snippet(&self, width: usize) -> String {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let start = self.column.saturating_sub(SHOWN + 1);
+        let start = self.column.saturating_sub(MAX_SNIPPET_CHARS + 1);
         let visible = |c: char| if c.is_control() { ' ' } else { c };
         let shown: String = self
             .text
             .chars()
             .skip(start)
-            .take(2 * SHOWN)
+            .take(2 * MAX_SNIPPET_CHARS)
             .map(visible)
             .collect();
-        let caret = " ".repeat(
+
+        let indent = " ".repeat(
             self.column
                 .saturating_sub(1 + start)
                 .min(shown.chars().count()),
         );
-        let room = shown.chars().count().saturating_sub(caret.len());
+        let room = shown.chars().count().saturating_sub(indent.len());
         let carets = "^".repeat(width.min(room).max(1));
-        format!("\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {caret}{carets}")
+
+        format!("\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {indent}{carets}")
     }
 }
 
 impl Error {
-    /// Returns an error of a kind with a message: a lower-case fragment without a full stop.
+    /// Creates an error. The message is a lower-case fragment without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Repr {
+        Self(Box::new(ErrorDetails {
             kind,
             message: message.into(),
             place: None,
@@ -264,21 +266,21 @@ impl Error {
         }))
     }
 
-    /// Adds the way out.
+    /// Adds a hint: the next step for the user.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Adds the place.
+    /// Adds the position of the error in a text.
     #[must_use]
     pub fn with_place(mut self, place: Place) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Leaves out the line that the place would show: it may hold what nobody should see.
+    /// Removes the source line of the place, which may contain a secret.
     #[must_use]
     pub fn without_text(mut self) -> Self {
         if let Some(place) = &mut self.0.place {
@@ -294,25 +296,25 @@ impl Error {
         self
     }
 
-    /// Returns the kind of failure.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Returns the message alone.
+    /// Returns the message without place, cause and hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Returns the place, if the failure has one.
+    /// Returns the place, if there is one.
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()
     }
 
-    /// Returns the way out, if one is known.
+    /// Returns the hint, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()

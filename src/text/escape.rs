@@ -58,7 +58,7 @@ pub fn replace_forbidden<'t>(text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
     Cow::Owned(text.chars().map(allowed_char).collect())
 }
 
-/// Returns whether a byte starts a character that is not copied as it is in some position.
+/// Returns true if a byte can start a character that needs escaping in some position.
 fn may_need_escape(byte: u8) -> bool {
     // 0xC2 starts U+0085, 0xE2 starts U+2028 and U+2029, 0xEF starts U+FFFE and U+FFFF.
     matches!(
@@ -92,7 +92,7 @@ fn allowed_char(c: char) -> char {
     }
 }
 
-/// Returns whether a run of bytes has no forbidden character, without a branch per byte. 0xEF starts U+FFFE and U+FFFF.
+/// Returns true if bytes certainly have no forbidden character, without a branch per byte. 0xEF starts U+FFFE and U+FFFF.
 fn is_surely_allowed(bytes: &[u8]) -> bool {
     let is_suspect = |b: u8| (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r') | (b == 0xEF);
     !bytes.iter().fold(false, |found, &b| found | is_suspect(b))

@@ -9,7 +9,7 @@ pub(crate) struct FrontMatterSplit<'a> {
     pub(crate) body: &'a str,
     /// Number of the first line of the body, from 1.
     pub(crate) body_line: usize,
-    /// Whether front matter starts and does not end. Then all of the document is the body.
+    /// True if front matter starts and does not end. The whole document is the body then.
     pub(crate) is_unclosed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Patterns for names and relative paths, in which `*` stands for any text of a name.
+//! Patterns for names and relative paths. `*` matches any text without `/`.
 
 /// Returns true if a path matches a pattern; `*` does not match `/`.
 ///

@@ -1,4 +1,4 @@
-//! Characters that cannot be seen.
+//! Invisible characters.
 
 /// Returns true for a character without a glyph: Unicode's `Default_Ignorable_Code_Point`, and annotation marks.
 #[must_use]

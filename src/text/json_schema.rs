@@ -1,4 +1,4 @@
-//! JSON Schema by its shape: whether the keywords have values of the right kind.
+//! Validation of JSON Schema documents: every known keyword must have a value of the right type.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -128,16 +128,16 @@ const KEYWORDS: [(KeywordShape, &[&str]); 13] = [
     ),
 ];
 
-const TYPES: [&str; 7] = [
+const TYPE_NAMES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
-/// Most keywords and names from the root to a keyword.
+/// Maximum number of keywords and names from the root to a keyword.
 const MAX_DEPTH: usize = 64;
 
-/// Returns whether a value is meant as a schema, and not as an example of data.
+/// Returns true if a value looks like a schema, not like example data.
 pub(crate) fn looks_like_schema(value: &Value) -> bool {
-    const SIGNS: [&str; 8] = [
+    const SCHEMA_KEYWORDS: [&str; 8] = [
         "$schema",
         "$ref",
         "$defs",
@@ -150,7 +150,8 @@ pub(crate) fn looks_like_schema(value: &Value) -> bool {
     let Value::Object(map) = value else {
         return false;
     };
-    SIGNS.iter().any(|sign| map.contains_key(*sign)) || map.get("type").is_some_and(is_type)
+    SCHEMA_KEYWORDS.iter().any(|sign| map.contains_key(*sign))
+        || map.get("type").is_some_and(is_type)
 }
 
 /// Checks a schema. `draft` applies if the schema has no `$schema`.
@@ -160,15 +161,15 @@ pub(crate) fn looks_like_schema(value: &Value) -> bool {
 /// The first fault.
 pub(crate) fn check_schema(schema: &Value, draft: SchemaDraft) -> Result<(), SchemaFault> {
     let named = schema.get("$schema").and_then(Value::as_str);
-    let mut checker = Checker {
-        draft: named.map_or(draft, draft_of),
+    let mut checker = SchemaChecker {
+        draft: named.map_or(draft, draft_from_uri),
         path: Vec::new(),
     };
-    checker.schema(schema)
+    checker.check_schema(schema)
 }
 
 /// Returns the draft that a `$schema` names.
-fn draft_of(uri: &str) -> SchemaDraft {
+fn draft_from_uri(uri: &str) -> SchemaDraft {
     let is_old = ["draft-03", "draft-04", "draft-06", "draft-07", "2019-09"]
         .iter()
         .any(|old| uri.contains(old));
@@ -179,21 +180,21 @@ fn draft_of(uri: &str) -> SchemaDraft {
     }
 }
 
-struct Checker {
+struct SchemaChecker {
     draft: SchemaDraft,
     path: Vec<String>,
 }
 
-impl Checker {
-    fn schema(&mut self, schema: &Value) -> Result<(), SchemaFault> {
+impl SchemaChecker {
+    fn check_schema(&mut self, schema: &Value) -> Result<(), SchemaFault> {
         match schema {
             Value::Bool(_) => Ok(()),
-            Value::Object(keywords) => self.keywords(keywords),
+            Value::Object(keywords) => self.check_keywords(keywords),
             _ => self.fail("is not a schema: an object, true or false"),
         }
     }
 
-    fn keywords(&mut self, keywords: &Map<String, Value>) -> Result<(), SchemaFault> {
+    fn check_keywords(&mut self, keywords: &Map<String, Value>) -> Result<(), SchemaFault> {
         if self.path.len() > MAX_DEPTH {
             return self.fail("is nested too deeply");
         }
@@ -203,14 +204,14 @@ impl Checker {
                 .find(|(_, names)| names.contains(&keyword.as_str()));
             if let Some((shape, _)) = known {
                 self.path.push(keyword.clone());
-                self.value(*shape, value)?;
+                self.check_keyword(*shape, value)?;
                 self.path.pop();
             }
         }
         Ok(())
     }
 
-    fn value(&mut self, shape: KeywordShape, value: &Value) -> Result<(), SchemaFault> {
+    fn check_keyword(&mut self, shape: KeywordShape, value: &Value) -> Result<(), SchemaFault> {
         match shape {
             KeywordShape::Text => self.require(value.is_string(), "is not a text"),
             KeywordShape::Flag => self.require(value.is_boolean(), "is not true or false"),
@@ -232,34 +233,34 @@ impl Checker {
                 "is not an object of lists of names",
             ),
             KeywordShape::Type => self.require(is_type(value), "names no type of JSON Schema"),
-            KeywordShape::Schema => self.schema(value),
-            KeywordShape::Schemas => self.schemas(value),
+            KeywordShape::Schema => self.check_schema(value),
+            KeywordShape::Schemas => self.check_schemas(value),
             KeywordShape::SchemaOrTuple
                 if self.draft == SchemaDraft::Draft07 && value.is_array() =>
             {
-                self.schemas(value)
+                self.check_schemas(value)
             }
-            KeywordShape::SchemaOrTuple => self.schema(value),
-            KeywordShape::NamedSchemas => self.named_schemas(value),
+            KeywordShape::SchemaOrTuple => self.check_schema(value),
+            KeywordShape::NamedSchemas => self.check_named_schemas(value),
         }
     }
 
-    fn schemas(&mut self, value: &Value) -> Result<(), SchemaFault> {
+    fn check_schemas(&mut self, value: &Value) -> Result<(), SchemaFault> {
         match value.as_array() {
-            Some(schemas) if !schemas.is_empty() => {
-                schemas.iter().try_for_each(|schema| self.schema(schema))
-            }
+            Some(schemas) if !schemas.is_empty() => schemas
+                .iter()
+                .try_for_each(|schema| self.check_schema(schema)),
             _ => self.fail("is not a list of schemas"),
         }
     }
 
-    fn named_schemas(&mut self, value: &Value) -> Result<(), SchemaFault> {
+    fn check_named_schemas(&mut self, value: &Value) -> Result<(), SchemaFault> {
         let Some(schemas) = value.as_object() else {
             return self.fail("is not an object of schemas");
         };
         for (name, schema) in schemas {
             self.path.push(name.clone());
-            self.schema(schema)?;
+            self.check_schema(schema)?;
             self.path.pop();
         }
         Ok(())
@@ -277,7 +278,7 @@ impl Checker {
     }
 }
 
-/// Returns whether a value is a whole number from 0; `1.0` is one.
+/// Returns true for non-negative whole numbers, including `1.0`.
 fn is_count(value: &Value) -> bool {
     value
         .as_f64()
@@ -285,7 +286,11 @@ fn is_count(value: &Value) -> bool {
 }
 
 fn is_type(value: &Value) -> bool {
-    let is_name = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+    let is_name = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|name| TYPE_NAMES.contains(&name))
+    };
     match value {
         Value::Array(names) => {
             !names.is_empty() && names.iter().all(is_name) && are_distinct_names(value)
@@ -294,7 +299,7 @@ fn is_type(value: &Value) -> bool {
     }
 }
 
-/// Returns whether a value is a list of texts, each of them once.
+/// Returns true for a list of distinct strings.
 fn are_distinct_names(value: &Value) -> bool {
     let mut seen = HashSet::new();
     value.as_array().is_some_and(|names| {

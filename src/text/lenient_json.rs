@@ -1,59 +1,59 @@
-//! JSON as agents write it: with comments, trailing commas, single quotes, raw line ends and Python's words.
+//! Parser for JSON as agents write it: with comments, trailing commas, single quotes, raw line ends and Python literals.
 
 use serde_json::{Map, Number, Value};
 
-/// Deepest nesting of a value.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 64;
 
-/// A value, and what had to be tolerated.
+/// A parsed value, with the deviations that were tolerated.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LenientValue {
-    /// The value. Objects, lists and strings that the text ends in are closed.
+    /// The value. Objects, lists and strings that the text cuts off are closed.
     pub(crate) value: Value,
     /// Offset of its end.
     pub(crate) end: usize,
-    /// Whether the text ended before the value did.
+    /// True if the text ends before the value does.
     pub(crate) is_cut: bool,
-    /// Whether it has single quotes or words of Python.
+    /// True if it has single quotes or Python literals.
     pub(crate) is_python: bool,
 }
 
-/// Parses the value that a text starts with. Returns `None` if it starts with none.
+/// Parses the value at the start of a text; `None` if there is none.
 pub(crate) fn parse_lenient_json(text: &str) -> Option<LenientValue> {
-    let mut reader = Reader {
+    let mut parser = LenientJsonParser {
         text,
         at: 0,
         cut: false,
         python: false,
     };
-    let value = reader.value(0)?;
+    let value = parser.read_value(0)?;
     Some(LenientValue {
         value,
-        end: reader.at,
-        is_cut: reader.cut,
-        is_python: reader.python,
+        end: parser.at,
+        is_cut: parser.cut,
+        is_python: parser.python,
     })
 }
 
-struct Reader<'a> {
+struct LenientJsonParser<'a> {
     text: &'a str,
     at: usize,
     cut: bool,
     python: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn value(&mut self, depth: usize) -> Option<Value> {
+impl<'a> LenientJsonParser<'a> {
+    fn read_value(&mut self, depth: usize) -> Option<Value> {
         self.skip_blanks();
         match self.peek()? {
-            '{' if depth < MAX_DEPTH => self.object(depth).map(Value::from),
-            '[' if depth < MAX_DEPTH => self.array(depth).map(Value::from),
-            '"' | '\'' => self.string().map(Value::from),
-            _ => self.word(),
+            '{' if depth < MAX_DEPTH => self.read_object(depth).map(Value::from),
+            '[' if depth < MAX_DEPTH => self.read_array(depth).map(Value::from),
+            '"' | '\'' => self.read_string().map(Value::from),
+            _ => self.read_word(),
         }
     }
 
-    fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
+    fn read_object(&mut self, depth: usize) -> Option<Map<String, Value>> {
         self.at += 1;
         let mut object = Map::new();
         loop {
@@ -69,7 +69,8 @@ impl<'a> Reader<'a> {
                 }
                 Some(_) => {}
             }
-            let key = self.key()?;
+
+            let key = self.read_key()?;
             self.skip_blanks();
             if self.cut || self.peek().is_none() {
                 self.cut = true;
@@ -78,21 +79,22 @@ impl<'a> Reader<'a> {
             if !self.take(':') {
                 return None;
             }
+
             self.skip_blanks();
             if self.peek().is_none() {
                 self.cut = true;
                 return Some(object);
             }
-            let value = self.value(depth + 1)?;
-            // Which of two values for one key is meant is unknown.
+            let value = self.read_value(depth + 1)?;
+            // A duplicate key is ambiguous.
             if object.insert(key, value).is_some() {
                 return None;
             }
-            self.separator('}')?;
+            self.read_separator('}')?;
         }
     }
 
-    fn array(&mut self, depth: usize) -> Option<Vec<Value>> {
+    fn read_array(&mut self, depth: usize) -> Option<Vec<Value>> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
@@ -106,22 +108,22 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     return Some(items);
                 }
-                Some(_) => items.push(self.value(depth + 1)?),
+                Some(_) => items.push(self.read_value(depth + 1)?),
             }
-            self.separator(']')?;
+            self.read_separator(']')?;
         }
     }
 
     /// Reads a comma, unless the end follows.
-    fn separator(&mut self, end: char) -> Option<()> {
+    fn read_separator(&mut self, end: char) -> Option<()> {
         self.skip_blanks();
         let done = self.cut || self.take(',') || self.peek().is_none_or(|c| c == end);
         done.then_some(())
     }
 
-    fn key(&mut self) -> Option<String> {
+    fn read_key(&mut self) -> Option<String> {
         if matches!(self.peek()?, '"' | '\'') {
-            return self.string();
+            return self.read_string();
         }
         let rest = &self.text[self.at..];
         let end = rest
@@ -132,7 +134,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string. An unescaped quote ends it only if the text after it can follow a string.
-    fn string(&mut self) -> Option<String> {
+    fn read_string(&mut self) -> Option<String> {
         let quote = self.peek()?;
         self.python |= quote == '\'';
         self.at += 1;
@@ -145,12 +147,14 @@ impl<'a> Reader<'a> {
                 self.at = self.text.len();
                 return Some(out);
             };
+
             out.push_str(&rest[..stop]);
             self.at += stop;
             if rest[stop..].starts_with('\\') {
-                self.escape(&mut out)?;
+                self.read_escape(&mut out)?;
                 continue;
             }
+
             self.at += 1;
             if self.ends_string() {
                 return Some(out);
@@ -164,14 +168,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether the text after a quote can follow a string.
+    /// Returns true if the text after a quote can follow a string.
     fn ends_string(&self) -> bool {
         let after = self.text[self.at..].trim_start();
         after.is_empty() || after.starts_with([',', '}', ']', ':'])
     }
 
     /// Reads an escape. An unknown one is a fault: it would lose a character.
-    fn escape(&mut self, out: &mut String) -> Option<()> {
+    fn read_escape(&mut self, out: &mut String) -> Option<()> {
         let mut rest = self.text[self.at + 1..].chars();
         let Some(c) = rest.next() else {
             self.cut = true;
@@ -185,7 +189,7 @@ impl<'a> Reader<'a> {
             'r' => out.push('\r'),
             'b' => out.push('\u{8}'),
             'f' => out.push('\u{C}'),
-            'u' => out.push(self.unicode()),
+            'u' => out.push(self.read_unicode_escape()),
             '\n' => {}
             '"' | '\'' | '\\' | '/' => out.push(c),
             _ => return None,
@@ -194,15 +198,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the digits after `\u`; a lone surrogate becomes the replacement character.
-    fn unicode(&mut self) -> char {
-        let Some(first) = self.hex() else {
+    fn read_unicode_escape(&mut self) -> char {
+        let Some(first) = self.read_hex_digits() else {
             return char::REPLACEMENT_CHARACTER;
         };
         if (0xD800..0xDC00).contains(&first) && self.text[self.at..].starts_with("\\u") {
             let before = self.at;
             self.at += 2;
             if let Some(second) = self
-                .hex()
+                .read_hex_digits()
                 .filter(|second| (0xDC00..0xE000).contains(second))
             {
                 let joined = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
@@ -213,21 +217,22 @@ impl<'a> Reader<'a> {
         char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
-    fn hex(&mut self) -> Option<u32> {
+    fn read_hex_digits(&mut self) -> Option<u32> {
         let digits = self.text.get(self.at..self.at + 4)?;
         let value = u32::from_str_radix(digits, 16).ok()?;
         self.at += 4;
         Some(value)
     }
 
-    /// Reads a number or a word of JSON or Python. A number at the very end of the text may be cut.
-    fn word(&mut self) -> Option<Value> {
+    /// Reads a number or a literal of JSON or Python. At the very end of the text it may be cut off.
+    fn read_word(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let end =
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
         self.cut |= end.is_none();
         let word = &rest[..end.unwrap_or(rest.len())];
         self.at += word.len();
+
         self.python |= matches!(word, "None" | "True" | "False");
         match word {
             "null" | "None" => Some(Value::Null),
@@ -243,6 +248,7 @@ impl<'a> Reader<'a> {
             let rest = &self.text[self.at..];
             let inner = rest.trim_start();
             self.at += rest.len() - inner.len();
+
             let comment = if inner.starts_with("//") || inner.starts_with('#') {
                 inner.find('\n').unwrap_or(inner.len())
             } else if inner.starts_with("/*") {
@@ -265,7 +271,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns whether a word at the end of the text may be the start of a number or of a known word.
+/// Returns true if a word at the end of the text may be the start of a number or of a known literal.
 fn may_be_cut(word: &str) -> bool {
     let known = ["null", "None", "true", "True", "false", "False"];
     let number = word

@@ -1,4 +1,4 @@
-//! Markdown by lines: headings, and code fences, inside of which nothing is structure.
+//! Line-based Markdown: headings and code fences. Lines inside a fence are never structure.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ impl MarkdownLine<'_> {
         self.text.trim().is_empty()
     }
 
-    /// Returns whether the line belongs to a code fence.
+    /// Returns true if the line belongs to a code fence.
     pub(crate) fn is_code(&self) -> bool {
         matches!(
             self.kind,
@@ -103,7 +103,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     Some((level, if is_closed { open.trim_end() } else { title }))
 }
 
-/// Where fences open and close.
+/// Rules for opening and closing fences.
 ///
 /// A fence is a run of three or more backticks or tildes. A run of backticks with another backtick on its line is a code
 /// span, and `~~~^~~~` is the underline of a compiler: neither opens a fence under any rules.
@@ -159,7 +159,7 @@ impl Fence {
         })
     }
 
-    /// Returns whether a line closes the fence.
+    /// Returns true if a line closes the fence.
     pub(crate) fn is_closed_by(self, line: &str) -> bool {
         let rest = line.trim_start();
         // Most lines start with another character.

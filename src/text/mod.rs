@@ -1,5 +1,5 @@
-//! Pure text tools, each of which exists once: XML, escaping, YAML, and inside the crate Markdown, front matter, JSON Schema
-//! and lenient JSON. They use the errors of the crate and nothing else of it.
+//! Text formats: XML, escaping, YAML, and inside the crate Markdown, front matter, JSON Schema and lenient JSON. All
+//! functions are pure and depend on nothing of the crate but its errors.
 //!
 //! ```
 //! use agentd::text::escape::escape_text;

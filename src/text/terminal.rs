@@ -1,4 +1,4 @@
-//! Text of others in a terminal, without escape sequences and without characters that hide words.
+//! Filter for untrusted text in a terminal: removes escape sequences and characters that hide or reorder text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,20 +10,20 @@ use std::ops::Range;
 /// pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminalFilter {
-    position: Position,
+    state: SequenceState,
 }
 
 impl TerminalFilter {
     /// Returns the part of the next piece that may be shown.
     pub fn push<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        if self.position == Position::Text && find_unshown(text).is_none() {
+        if self.state == SequenceState::Text && find_unshown(text).is_none() {
             return Cow::Borrowed(text);
         }
 
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         loop {
-            if self.position == Position::Text {
+            if self.state == SequenceState::Text {
                 let (shown, others) = rest.split_at(find_unshown(rest).unwrap_or(rest.len()));
                 out.push_str(shown);
                 rest = others;
@@ -33,15 +33,15 @@ impl TerminalFilter {
             let Some(c) = chars.next() else {
                 return Cow::Owned(out);
             };
-            let (position, shown) = self.position.step(c);
-            self.position = position;
+            let (state, shown) = self.state.step(c);
+            self.state = state;
             out.extend(shown);
             rest = chars.as_str();
         }
     }
 }
 
-/// Returns a text without what [`TerminalFilter`] removes.
+/// Filters a whole text. See [`TerminalFilter`].
 #[must_use]
 pub fn filter_terminal_text(text: &str) -> Cow<'_, str> {
     TerminalFilter::default().push(text)
@@ -91,9 +91,9 @@ pub fn escape_file_name(name: &str) -> Cow<'_, str> {
 /// The byte that starts an escape sequence.
 const ESC: u8 = 0x1B;
 
-/// Position in a text that contains escape sequences.
+/// State of the scanner in a text with escape sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Position {
+enum SequenceState {
     /// Outside any sequence.
     #[default]
     Text,
@@ -109,13 +109,13 @@ enum Position {
     Payload,
 }
 
-impl Position {
-    /// Returns the position after a character, and the character that is shown for it.
+impl SequenceState {
+    /// Returns the state after a character, and the character that is shown for it, if any.
     fn step(self, c: char) -> (Self, Option<char>) {
         match c {
             '\n' if self == Self::Return => (Self::Text, None),
             '\n' | '\u{2028}' | '\u{2029}' => (Self::Text, Some('\n')),
-            // Alone, it would overwrite the line.
+            // A CR alone would overwrite the line.
             '\r' => (Self::Return, Some('\n')),
             '\u{1B}' => (Self::Escape, None),
             '\u{9B}' => (Self::Control, None),
@@ -126,7 +126,7 @@ impl Position {
         }
     }
 
-    /// Returns the same for a character whose meaning depends on the position.
+    /// Implements [`Self::step`] for characters whose meaning depends on the state.
     fn step_within(self, c: char) -> (Self, Option<char>) {
         match (self, c) {
             (Self::Payload, '\u{7}') => (Self::Text, None),
@@ -149,24 +149,24 @@ impl Position {
 
 /// Returns the length of the escape sequence that a text starts with.
 fn sequence_length(text: &str) -> usize {
-    let mut position = Position::Escape;
+    let mut state = SequenceState::Escape;
     let mut introducer = None;
 
     for (at, c) in text.char_indices().skip(1) {
         let end = at + c.len_utf8();
-        let (next, shown) = position.step(c);
+        let (next, shown) = state.step(c);
         match next {
-            Position::Escape if introducer.is_some() && text[end..].starts_with('\\') => {
+            SequenceState::Escape if introducer.is_some() && text[end..].starts_with('\\') => {
                 return end + 1;
             }
-            // A sequence of its own starts here, or a line ends.
-            Position::Escape | Position::Return => return introducer.unwrap_or(at),
-            Position::Text if shown.is_some() => return introducer.unwrap_or(at),
-            Position::Text => return end,
-            Position::Payload if introducer.is_none() => introducer = Some(end),
-            Position::Payload | Position::Designation | Position::Control => {}
+            // Another sequence starts here, or a line ends.
+            SequenceState::Escape | SequenceState::Return => return introducer.unwrap_or(at),
+            SequenceState::Text if shown.is_some() => return introducer.unwrap_or(at),
+            SequenceState::Text => return end,
+            SequenceState::Payload if introducer.is_none() => introducer = Some(end),
+            SequenceState::Payload | SequenceState::Designation | SequenceState::Control => {}
         }
-        position = next;
+        state = next;
     }
     introducer.unwrap_or(text.len())
 }

@@ -1,4 +1,4 @@
-//! YAML as people write it in packs, front matter and scripts: plain data, parsed strictly and within limits.
+//! Strict YAML parser for packs, front matter and scripts, with limits on size and depth.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::budget::BudgetBreach;
@@ -8,15 +8,15 @@ use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A value together with its place in the file.
 ///
-/// Hidden: it is a type of the YAML parser, and no part of the documented interface.
+/// Hidden, because it is a type of the YAML library.
 #[doc(hidden)]
 pub type Placed<T> = Spanned<T>;
 
-/// Deepest nesting of a file.
+/// Maximum nesting depth of a file.
 const MAX_DEPTH: usize = 64;
 
-/// Most nodes of a file, unless the caller gives another limit.
-const MAX_NODES: usize = 50_000;
+/// Maximum number of nodes of a file, unless the caller sets another.
+const DEFAULT_MAX_NODES: usize = 50_000;
 
 /// Parses a text; anchors, aliases, merge keys, duplicate and unknown keys are errors.
 ///
@@ -31,7 +31,7 @@ pub fn read<T: DeserializeOwned>(
     first_line: usize,
     kind: ErrorKind,
 ) -> Result<T> {
-    read_within(text, origin, first_line, kind, MAX_NODES)
+    read_within(text, origin, first_line, kind, DEFAULT_MAX_NODES)
 }
 
 /// Parses a text with a given limit of nodes.
@@ -46,14 +46,15 @@ pub fn read_within<T: DeserializeOwned>(
     kind: ErrorKind,
     nodes: usize,
 ) -> Result<T> {
-    serde_saphyr::from_str_with_options(text, strict(nodes)).map_err(|error| {
+    serde_saphyr::from_str_with_options(text, strict_options(nodes)).map_err(|error| {
         let placed = match error.location() {
             Some(location) if location != Location::UNKNOWN => {
                 place(text, origin, first_line, location)
             }
             _ => Place::at_line(origin, text, first_line, 1),
         };
-        let message = message(error.without_snippet());
+
+        let message = describe_fault(error.without_snippet());
         let suggestion = suggest_name(&message);
         let error = Error::new(kind, message).with_place(placed);
         match suggestion {
@@ -63,7 +64,7 @@ pub fn read_within<T: DeserializeOwned>(
     })
 }
 
-/// Returns the known name that is most like the unknown one of a message, if one is like it.
+/// Returns the known name in a message that is closest to the unknown one, if it is close.
 fn suggest_name(message: &str) -> Option<String> {
     let rest = message
         .strip_prefix("unknown field `")
@@ -80,7 +81,7 @@ fn suggest_name(message: &str) -> Option<String> {
     is_like.then(|| nearest.1.to_owned())
 }
 
-/// Returns how many characters have to be inserted, removed or replaced to make one word of another.
+/// Returns the Levenshtein distance of two words.
 fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -107,7 +108,7 @@ pub fn place(text: &str, origin: &str, first_line: usize, location: Location) ->
     place
 }
 
-fn strict(nodes: usize) -> Options {
+fn strict_options(nodes: usize) -> Options {
     options! {
         merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
@@ -124,8 +125,8 @@ fn strict(nodes: usize) -> Options {
     }
 }
 
-/// Returns the message of a fault without its place, which is printed separately.
-fn message(error: &Fault) -> String {
+/// Returns the message of a fault in plain words, without its place, which is printed separately.
+fn describe_fault(error: &Fault) -> String {
     match error {
         Fault::Budget { breach, .. } => match breach {
             BudgetBreach::Anchors { .. }
@@ -143,15 +144,18 @@ fn message(error: &Fault) -> String {
         }
         _ => {}
     }
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or(&message);
-    let message = message.lines().next().unwrap_or(message).trim();
-    let plain = PLAIN.iter().find(|(words, _)| message.contains(words));
-    plain.map_or(message, |(_, plain)| plain).to_owned()
+
+    let full = error.to_string();
+    let without_place = full.split(" at line ").next().unwrap_or(&full);
+    let first_line = without_place.lines().next().unwrap_or(without_place).trim();
+    let plain = PLAIN_MESSAGES
+        .iter()
+        .find(|(words, _)| first_line.contains(words));
+    plain.map_or(first_line, |(_, plain)| plain).to_owned()
 }
 
-/// Messages of the YAML library about types, and the same in plain words.
-const PLAIN: [(&str, &str); 11] = [
+/// Messages of the YAML library, and their replacements in plain words.
+const PLAIN_MESSAGES: [(&str, &str); 11] = [
     ("simple key expected", "`:` is missing after this key"),
     (
         "unexpected end of input",

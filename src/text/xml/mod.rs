@@ -1,4 +1,4 @@
-//! Flat XML documents: elements with text, written so that every reader finds exactly the text that was given.
+//! Flat XML documents: elements with text. Every XML reader gets back exactly the text that was written.
 
 mod read;
 mod write;

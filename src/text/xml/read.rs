@@ -1,4 +1,4 @@
-//! Reads the elements that the writer of this module writes.
+//! Parser of flat XML documents.
 
 use quick_xml::Reader;
 use quick_xml::errors::Error as XmlError;
@@ -8,15 +8,15 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 /// An element with text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XmlElement {
-    /// Name of its tag.
+    /// Name of the tag.
     pub name: String,
-    /// Value of its attribute; of several the last. Empty without one.
+    /// Value of the last attribute; empty without attributes.
     pub attribute: String,
-    /// Its text, with the line ends that it had before it was written.
+    /// Text with its original line ends.
     pub body: String,
 }
 
-/// A fault of a document: the offset in bytes, and a message.
+/// Fault of a document: its offset in bytes, and a message.
 pub type XmlFault = (usize, String);
 
 /// Reads the elements of a flat document, in order. `containers` are the names of the elements that have elements
@@ -69,20 +69,20 @@ struct OpenElement {
 impl DocumentReader<'_> {
     fn read_event(&mut self, event: Event<'_>) -> Result<(), String> {
         match event {
-            Event::Start(tag) => self.start(&tag)?,
-            Event::End(_) => self.end(),
-            Event::Text(text) => self.push(&text),
-            Event::CData(text) => self.push(&text),
+            Event::Start(tag) => self.start_element(&tag)?,
+            Event::End(_) => self.end_element(),
+            Event::Text(text) => self.push_text(&text),
+            Event::CData(text) => self.push_text(&text),
             Event::GeneralRef(reference) => {
-                let character = resolve(&reference)?;
-                self.push(character.encode_utf8(&mut [0; 4]));
+                let character = resolve_reference(&reference)?;
+                self.push_text(character.encode_utf8(&mut [0; 4]));
             }
             _ => return Err("only elements and text are allowed".to_owned()),
         }
         Ok(())
     }
 
-    fn start(&mut self, tag: &BytesStart<'_>) -> Result<(), String> {
+    fn start_element(&mut self, tag: &BytesStart<'_>) -> Result<(), String> {
         let name = tag.name().as_ref().to_owned();
         if let Some(open) = &self.open {
             return Err(format!("<{name}> is inside <{}>", open.element.name));
@@ -110,13 +110,13 @@ impl DocumentReader<'_> {
         Ok(())
     }
 
-    fn push(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if let Some(open) = &mut self.open {
             open.element.body.push_str(text);
         }
     }
 
-    fn end(&mut self) {
+    fn end_element(&mut self) {
         let Some(OpenElement {
             mut element,
             has_crlf,
@@ -131,7 +131,7 @@ impl DocumentReader<'_> {
     }
 }
 
-fn resolve(reference: &BytesRef<'_>) -> Result<char, String> {
+fn resolve_reference(reference: &BytesRef<'_>) -> Result<char, String> {
     let character: Result<Option<char>, XmlError> = reference.resolve_char_ref();
     match character {
         Ok(Some(character)) => Ok(character),

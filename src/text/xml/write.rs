@@ -1,4 +1,4 @@
-//! Writes elements.
+//! Writer of flat XML documents.
 //!
 //! Bodies with `<`, `&` or `]]>` go into CDATA, so that code stays readable; others stay plain. XML readers turn CR
 //! into LF even inside CDATA, so the document never contains CR: a body whose line ends are all CRLF is written with
@@ -155,7 +155,7 @@ fn write_with_cr_references(out: &mut impl Write, body: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Returns whether a body cannot be plain text: `<` and `&` are markup, `]]>` is forbidden outside CDATA.
+/// Returns true if a body cannot be plain text: `<` and `&` are markup, and `]]>` is forbidden outside CDATA.
 fn needs_cdata(body: &str) -> bool {
     let mut rest = body.as_bytes();
     while let Some(hit) = memchr3(b'<', b'&', b'>', rest) {
