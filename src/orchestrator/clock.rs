@@ -1,49 +1,59 @@
-//! The one door to the wall clock, and how a moment is written.
+//! The wall clock, which is read only here, and the format of timestamps.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the time of day, to be handed on as a value.
+/// Reads the wall clock.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the wall clock is read here and handed on as a value"
+    reason = "the only place that reads the wall clock; others get the time as a value"
 )]
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Returns the day, such as `2026-11-16`.
+/// Returns the current date in UTC, such as `2026-11-16`.
 pub(crate) fn today() -> String {
-    utc(now()).chars().take(10).collect()
+    format_utc(now()).chars().take(10).collect()
 }
 
-/// Returns a moment as people and programs read it: `2026-11-16T06:45:54Z`.
+/// Formats a time in UTC after RFC 3339: `2026-11-16T06:45:54Z`. A time before 1970 is formatted as 1970.
 #[must_use]
-pub fn utc(moment: SystemTime) -> String {
+pub fn format_utc(moment: SystemTime) -> String {
     let seconds = moment
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO)
         .as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let (year, month, day) = date_from_days(seconds / 86_400);
+
+    let hour = seconds / 3_600 % 24;
+    let minute = seconds / 60 % 60;
+    let second = seconds % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns year, month and day of a number of days since 1970.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Counted from 1 March of the year 0, so that a leap day is the last day of its year, in eras of 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
+/// Returns the year, month and day of a number of days since 1970 in the Gregorian calendar.
+///
+/// Years are counted from 1 March of the year 0, so that a leap day is the last day of its year. The calendar repeats
+/// every 400 years (an era of 146,097 days). This is the algorithm `civil_from_days` by Howard Hinnant.
+fn date_from_days(days: u64) -> (u64, u64, u64) {
+    let days_since_year_0 = days + 719_468;
+    let era = days_since_year_0 / 146_097;
+    let day_of_era = days_since_year_0 % 146_097;
+
+    let leap_days = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+
+    // Months from March on have 153 days in every five.
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+
+    let year = era * 400 + year_of_era;
+    if month_from_march < 10 {
+        (year, month_from_march + 3, day)
     } else {
-        (month - 9, 1)
-    };
-    (era * 400 + year + carry, month, day)
+        (year + 1, month_from_march - 9, day)
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +72,10 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ];
         for (seconds, written) in cases {
-            assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), written);
+            assert_eq!(
+                format_utc(UNIX_EPOCH + Duration::from_secs(seconds)),
+                written
+            );
         }
     }
 }

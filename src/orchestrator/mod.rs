@@ -1,8 +1,8 @@
-//! Turns, changes and reviews: where the other modules meet.
+//! Turns, changes and reviews: the room that connects all others.
 //!
 //! A [`Workspace`] is an open project with its settings, agents and pack. A [`TurnContext`] adds the ledger, the drivers, the
 //! operations and the [`Run`]. With it, [`take_turn`] takes one turn, [`review_tree`] reviews a working tree, and
-//! [`open_change`] opens a change on a branch of its own. [`assemble`] only composes the prompt of a turn:
+//! [`open_change`] opens a change on a new branch. [`assemble`] only composes the prompt of a turn:
 //!
 //! ```
 //! use agentd::models::{Mode, State};
@@ -29,14 +29,14 @@ mod workspace;
 
 pub use change::{
     ApproveAll, ChangeEvent, ChangeOutcome, ChangeRequest, ChangeRow, ChangeStatus, Decider,
-    LeaveWaiting, PersonDecision, ReviewBase, Reviewed, changes, check_change_start, decide,
-    no_agent, open_change, review_tree, run_change, warn_of_own_work,
+    LeaveWaiting, PersonDecision, ReviewBase, ReviewReport, check_change_start, decide,
+    list_changes, no_agent, open_change, review_tree, run_change, warn_of_own_work,
 };
-pub use clock::utc;
-pub use probe::{Asked, Help, Probe, ProbeReport, probe};
+pub use clock::format_utc;
+pub use probe::{ConditionEffect, Probe, ProbeReport, ProbeTurn, probe_agent};
 pub use prompts::{Assembly, Origin, assemble, assemble_context};
 pub use turn::{
-    AcceptNow, BlockContent, CallRecord, CommittedTrees, MOST_REPAIRS, NamedBlock, Overruled,
+    AcceptNow, BlockContent, CallRecord, CommittedTrees, MAX_REPAIRS, NamedBlock, Overruled,
     ProgressEvent, ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag,
     TurnContext, TurnRecord, TurnReport, TurnRequest, find_driver, ledger_text, measured,
     measured_agents, next_state, noted_findings, open_findings, preview, progress_channel,
@@ -44,9 +44,9 @@ pub use turn::{
 };
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 pub use workspace::{
-    Created, Definition, ProjectFiles, PromptContext, Trust, TrustStatus, Workspace,
-    WorkspaceOptions, accept_checks, catalogue, check_checks, check_trust, definitions, init,
-    knows_ledger, open_ledger, secret_names, settings,
+    CreatedFile, Definition, ProjectFiles, PromptContext, Trust, TrustStatus, Workspace,
+    WorkspaceOptions, accept_checks, check_checks, check_trust, init_project, is_ledger_trusted,
+    list_definitions, load_catalogue, load_settings, open_ledger, secret_variable_names,
 };
 
 use std::fmt;
@@ -56,14 +56,14 @@ use crate::error::Result;
 use crate::models::{AgentName, Marker, Mode, SessionId, UsageMetrics};
 pub use crate::parse::parse_review_marker;
 
-/// Runs phases of changes with one agent. It keeps nothing between them: every call is complete.
+/// Runs phases of changes with one agent. It keeps no state between phases; the ledger of the context has it.
 #[derive(Clone, Copy)]
 pub struct Orchestrator<'a> {
-    /// What turns are taken with.
+    /// Workspace, ledger, drivers, operations and run.
     pub context: TurnContext<'a>,
-    /// The agent's name.
+    /// Name of the agent.
     pub agent: &'a AgentName,
-    /// The code that speaks to it.
+    /// Driver that calls the agent.
     pub driver: &'a dyn Driver,
 }
 
@@ -77,23 +77,23 @@ impl fmt::Debug for Orchestrator<'_> {
 }
 
 impl Orchestrator<'_> {
-    /// Takes one turn of a change. Returns the reply as it came, its markers, and what the calls used.
+    /// Takes one turn of a change. Returns the unparsed reply, its markers, and the usage of all calls.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the turn from being taken, how the agent failed, or what its reply lacks.
+    /// Errors that prevent the turn, a failed call, or a reply that lacks a required marker.
     pub fn run_phase(
         &self,
         change_id: &str,
         phase: &Mode,
         instructions: &str,
     ) -> Result<(String, Vec<Marker>, UsageMetrics)> {
-        let ask = TurnRequest {
+        let request = TurnRequest {
             agent: Some(self.agent.clone()),
             session: Some(SessionId::new(change_id)?),
             ..TurnRequest::new(phase.clone(), instructions)
         };
-        let report = take_turn(&self.context, self.driver, &ask)?;
+        let report = take_turn(&self.context, self.driver, &request)?;
         match report.fault {
             Some(fault) => Err(fault),
             None => Ok((report.reply, report.response.markers, report.usage)),

@@ -14,57 +14,61 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, ModelSpec, NoncePolicy, Reliability, State};
 use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Owner, Pack};
 
-/// Where it is known from how well a model keeps to the protocol.
+/// Source of a model's reliability: its ability to follow the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// It is the catalogue's guess.
+    /// Guess of the catalogue.
     Guessed,
-    /// The settings say so.
+    /// Value in the settings.
     Set,
-    /// Probes have shown it.
+    /// Measured by probes.
     Measured,
 }
 
 impl Origin {
-    /// Returns how well a model keeps to the protocol by what was measured, and where that is known from.
+    /// Returns the reliability of a model, and its source: the settings, then the measurements, then the catalogue.
     #[must_use]
-    pub fn of(settings: &Settings, model: &ModelSpec, measured: &Measured) -> (Reliability, Self) {
+    pub fn resolve(
+        settings: &Settings,
+        model: &ModelSpec,
+        measured: &Measured,
+    ) -> (Reliability, Self) {
         if settings.models.iter().any(|set| set.id == model.id) {
             return (model.xml_reliability, Self::Set);
         }
-        let measured = measured
-            .reliability()
-            .map(|reliability| (reliability, Self::Measured));
-        measured.unwrap_or((model.xml_reliability, Self::Guessed))
+        match measured.reliability() {
+            Some(reliability) => (reliability, Self::Measured),
+            None => (model.xml_reliability, Self::Guessed),
+        }
     }
 }
 
-/// A prompt, and how it came to be.
+/// A composed prompt, and the inputs it was made from.
 #[derive(Debug)]
 pub struct Assembly {
-    /// The prompt.
+    /// The prompt and its fit report.
     pub draft: Draft,
-    /// The agent whose template was asked for.
+    /// Agent whose template was looked up.
     pub agent: AgentName,
-    /// The model it is written for, if one was named.
+    /// Model that the prompt is written for; `None` if none was named.
     pub model: Option<ModelSpec>,
-    /// What was measured of the agent and the model.
+    /// Measurements of the agent and the model.
     pub measured: Measured,
-    /// Where the model's reliability comes from.
+    /// Source of the model's reliability.
     pub reliability: Origin,
-    /// The template that won, and what was searched, if the pack has a layer for one.
+    /// Template in use, and the places that were searched; `None` if the pack has no layer for a template.
     pub template: Option<Arc<FoundTemplate>>,
-    /// For each variable with a value, where it came from.
+    /// Name and source of each variable that has a value.
     pub sources: Vec<(String, String)>,
-    /// The numbers of the change's tasks, if it has a list of them.
+    /// Numbers of the change's tasks; `None` without a task list.
     pub tasks: Option<Vec<String>>,
-    /// Files of the project that stand in for shipped ones.
+    /// Files of the project that replace shipped ones.
     pub overrides: Vec<String>,
 }
 
-/// Gathers what the prompt of a request is made from: project.md, the project's tree, the artifacts and tasks of the
-/// change, and the files that are given. Parts that the template does not use are not looked for.
+/// Gathers the context of a request's prompt: project.md, the project's tree, the artifacts and tasks of the change, and
+/// the files of the request. Variables that the template does not use are not computed.
 ///
 /// # Errors
 ///
@@ -77,8 +81,7 @@ pub fn assemble_context(workspace: &Workspace, request: &TurnRequest) -> Result<
 ///
 /// # Errors
 ///
-/// `TemplateNotFound` also for a mode that the pack does not have, and anything that keeps the prompt from being
-/// complete.
+/// `TemplateNotFound`, also for a mode that the pack does not have, and anything that prevents a complete prompt.
 pub fn assemble(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<Assembly> {
     assemble_turn(workspace, state, &ResolvedTurn::new(workspace, request)?)
 }
@@ -134,9 +137,10 @@ pub(crate) fn assemble_turn(
     };
     let draft = compose::compose(pack, state, &request)?;
 
-    let filled = ["this turn", "the mode"].map(str::to_owned);
-    let filled = TURN_VARIABLES.map(str::to_owned).into_iter().zip(filled);
-    let sources = context.sources.into_iter().chain(filled).collect();
+    let mut sources = context.sources;
+    for (name, source) in TURN_VARIABLES.iter().zip(["this turn", "the mode"]) {
+        sources.push(((*name).to_owned(), source.to_owned()));
+    }
     Ok(Assembly {
         draft,
         agent: turn.agent.clone(),
@@ -175,6 +179,7 @@ impl PromptTarget {
                 overhead: 0,
             });
         };
+
         let catalogue = workspace.catalogue()?;
         let measured = &turn.request.measured;
         let model = catalogue.find_or_assume(id);
@@ -183,10 +188,11 @@ impl PromptTarget {
         let mut overhead = 0;
         if let Some(calibration) = measured.calibration.used() {
             counter = counter.corrected(calibration.factor);
-            // A wrong figure must not keep every prompt from being sent.
+            // A wrong measurement must not leave every prompt without room.
             overhead = calibration.overhead.min(model.window / 2);
         }
-        let (xml_reliability, reliability) = Origin::of(&workspace.settings, &model, measured);
+
+        let (xml_reliability, reliability) = Origin::resolve(&workspace.settings, &model, measured);
         Ok(Self {
             model: Some(ModelSpec {
                 xml_reliability,
@@ -199,50 +205,54 @@ impl PromptTarget {
     }
 }
 
-/// A variable that is given a value is one that the pack or a text of it knows.
+/// Checks that the pack or one of its texts knows every variable that the caller sets, and that the caller sets none of
+/// [`TURN_VARIABLES`].
 fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variables) -> Result<()> {
-    if let Some(name) = TURN_VARIABLES
-        .iter()
-        .find(|name| given.contains_key(**name))
-    {
+    let mut turn_variables = TURN_VARIABLES.iter();
+    if let Some(name) = turn_variables.find(|name| given.contains_key(**name)) {
         let message = format!("`{name}` cannot be set: the program fills it for every turn");
         return Err(Error::new(ErrorKind::NameInvalid, message));
     }
+
     let texts = pack
         .texts
         .values()
         .chain(template.map(|found| &found.template.text));
-    let listed = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
-    let known: BTreeSet<&String> = pack.variables.iter().chain(listed).collect();
-    match given.keys().find(|name| !known.contains(name)) {
-        None => Ok(()),
-        Some(name) => {
-            let known: Vec<&str> = known.into_iter().map(String::as_str).collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            let message = format!("the pack `{}` has no variable `{name}`", pack.name);
-            Err(Error::new(ErrorKind::NameInvalid, message)
-                .with_hint(format!("its variables: {known}")))
-        }
-    }
+    let used = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
+    let known: BTreeSet<&String> = pack.variables.iter().chain(used).collect();
+    let Some(unknown) = given.keys().find(|name| !known.contains(name)) else {
+        return Ok(());
+    };
+
+    let known: Vec<&str> = known.into_iter().map(String::as_str).collect();
+    let list = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    let message = format!("the pack `{}` has no variable `{unknown}`", pack.name);
+    Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("its variables: {list}")))
 }
 
+/// Returns the origins of the project's own files among the pack, the template, the skeletons and the texts.
 fn overrides(pack: &Pack, template: Option<&FoundTemplate>, spec: &ModeSpec) -> Vec<String> {
-    let template = template.map(|found| (found.template.text.owner, &found.template.text.origin));
-    let skeletons = pack
-        .skeletons_of(spec)
-        .map(|skeleton| (skeleton.owner, &skeleton.origin));
-    // A pack that is the project's own is named once.
-    let texts = pack.texts.values().filter(|_| pack.owner != Owner::Project);
-    let texts = texts.map(|text| (text.owner, &text.origin));
-    let files = std::iter::once((pack.owner, &pack.origin))
-        .chain(template)
-        .chain(skeletons)
-        .chain(texts);
+    let mut files = vec![(pack.owner, &pack.origin)];
+    if let Some(found) = template {
+        let text = &found.template.text;
+        files.push((text.owner, &text.origin));
+    }
+    for skeleton in pack.skeletons_of(spec) {
+        files.push((skeleton.owner, &skeleton.origin));
+    }
+    // If the whole pack is the project's, its texts are not listed one by one.
+    if pack.owner != Owner::Project {
+        for text in pack.texts.values() {
+            files.push((text.owner, &text.origin));
+        }
+    }
+
     files
+        .into_iter()
         .filter(|(owner, _)| *owner == Owner::Project)
         .map(|(_, origin)| origin.clone())
         .collect()

@@ -1,4 +1,4 @@
-//! The orchestrators of three agents by name: thin types over one driver each.
+//! Orchestrators for three agents by name, each a thin wrapper around [`Orchestrator`].
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::agent::Driver;
 use crate::error::Result;
 use crate::models::{AgentName, Marker, Mode, UsageMetrics};
 
-/// Declares the orchestrator of an agent.
+/// Defines the orchestrator of one agent.
 macro_rules! orchestrator {
     ($(#[$doc:meta])* $name:ident, $agent:literal) => {
         $(#[$doc])*
@@ -20,21 +20,21 @@ macro_rules! orchestrator {
         }
 
         impl<'a> $name<'a> {
-            /// Finds the agent's driver among those of a context.
+            /// Creates the orchestrator with the agent's driver from the context.
             ///
             /// # Errors
             ///
-            /// `UnknownAgent` if the definitions of the context lack it.
+            /// `UnknownAgent` if the context has no definition of it.
             pub fn new(context: TurnContext<'a>) -> Result<Self> {
                 let agent = AgentName::new($agent)?;
                 Ok(Self { context, driver: context.drivers.find($agent)?, agent })
             }
 
-            /// Takes one turn of a change, as [`Orchestrator::run_phase`] does.
+            /// Takes one turn of a change; see [`Orchestrator::run_phase`].
             ///
             /// # Errors
             ///
-            /// Whatever keeps the turn from being taken, how the agent failed, or what its reply lacks.
+            /// Those of [`Orchestrator::run_phase`].
             pub fn run_phase(
                 &self,
                 change_id: &str,

@@ -91,7 +91,7 @@ pub(crate) fn hide(args: &Args) -> Result<()> {
         let environment = project::environment();
         // Definitions that cannot be read are reported by the command itself.
         let places = project::places(args).unwrap_or_default();
-        let names = orchestrator::secret_names(&places, &environment);
+        let names = orchestrator::secret_variable_names(&places, &environment);
         let is_secret = |name: &OsStr| names.iter().any(|known| name == known.as_str());
         let secret: Vec<_> = environment
             .0

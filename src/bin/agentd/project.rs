@@ -155,7 +155,7 @@ pub(crate) fn pack_of(args: &Args, session: &SessionId) -> Result<Option<String>
 
 /// Returns the catalogue of models; no pack is needed for it.
 pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
-    orchestrator::catalogue(&orchestrator::settings(&places(args)?)?)
+    orchestrator::load_catalogue(&orchestrator::load_settings(&places(args)?)?)
 }
 
 /// Returns the user's configuration folder for this program; `None` without a home folder. What is in it needs no trust,

@@ -20,7 +20,7 @@ pub(super) fn close_change(
         return Ok(());
     };
     let repository = context.workspace.repository(&context.run.git)?;
-    let path = context.workspace.own_tree(change)?;
+    let path = context.workspace.worktree_path(change)?;
 
     let worktree = repository.worktree(&opened.branch, &path)?;
     if let Some(worktree) = worktree.filter(|_| path.is_dir()) {

@@ -1,4 +1,4 @@
-//! A change: a request that is led through the modes of a pack on a branch and in a worktree of its own.
+//! A change: a request that runs through the modes of a pack, on its own branch and in its own worktree.
 //!
 //! [`run_change`] runs one until it is done, abandoned, or waiting for a person. The other functions do one thing each:
 //! open a change, record a decision, list all changes, review the working tree without a change.
@@ -17,9 +17,9 @@ mod status;
 pub use decide::decide;
 pub use decider::{ApproveAll, Decider, LeaveWaiting, PersonDecision};
 pub use open::{ChangeStatus, open_change};
-pub use review::{ReviewBase, Reviewed, review_tree};
+pub use review::{ReviewBase, ReviewReport, review_tree};
 pub use run::{
     ChangeEvent, ChangeOutcome, ChangeRequest, check_change_start, no_agent, run_change,
     warn_of_own_work,
 };
-pub use status::{ChangeRow, changes};
+pub use status::{ChangeRow, list_changes};

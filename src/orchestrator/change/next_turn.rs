@@ -6,9 +6,9 @@ use crate::config::TaskPace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Mode, SessionId, State, paths};
 use crate::ops;
-use crate::orchestrator::turn::reply_reader::MOST_REPAIRS;
+use crate::orchestrator::turn::reply_reader::MAX_REPAIRS;
 use crate::orchestrator::turn::request::TurnRequest;
-use crate::orchestrator::workspace::{Workspace, names_secrets};
+use crate::orchestrator::workspace::{Workspace, is_secret_file};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
 
@@ -34,7 +34,7 @@ pub(super) fn next_turn(
 
     let mut turn = TurnRequest {
         session: Some(change.clone()),
-        repairs: MOST_REPAIRS,
+        repairs: MAX_REPAIRS,
         ..TurnRequest::new(mode.clone(), instructions)
     };
     if let Some(task) = next_task(workspace, change, spec)? {
@@ -72,7 +72,7 @@ pub(super) fn files_to_show(
         let tasks = read_tasks(workspace, change)?;
         for file in tasks.open().into_iter().flat_map(|task| &task.files) {
             let path = tree.join(file);
-            if !names_secrets(file.as_ref()) && path.is_file() && !files.contains(&path) {
+            if !is_secret_file(file.as_ref()) && path.is_file() && !files.contains(&path) {
                 files.push(path);
             }
         }

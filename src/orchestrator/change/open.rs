@@ -96,7 +96,7 @@ pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
     let change = session.lease.session.clone();
     let state = session.state;
     let next = apply::next_step(&workspace.pack, &state, workspace.rounds())?;
-    let tree = workspace.own_tree(&change)?;
+    let tree = workspace.worktree_path(&change)?;
 
     if !matches!(next, NextStep::Over { .. }) {
         let worktree = ensure_worktree(context, &change, &state)?;
@@ -161,7 +161,7 @@ fn new_change(
     }
 
     // A folder that cannot be made is reported before anything is recorded.
-    if let Some(folder) = workspace.own_tree(change)?.parent() {
+    if let Some(folder) = workspace.worktree_path(change)?.parent() {
         ops::make_folder(folder)?;
     }
     let uncommitted = repository.uncommitted()?;
@@ -188,7 +188,7 @@ pub(super) fn ensure_worktree(
 ) -> Result<Worktree> {
     let opened = state.change.as_ref().ok_or_else(|| not_opened(change))?;
     let repository = context.workspace.repository(&context.run.git)?;
-    let path = context.workspace.own_tree(change)?;
+    let path = context.workspace.worktree_path(change)?;
     repository.add_worktree(&opened.branch, &path, &opened.base)
 }
 

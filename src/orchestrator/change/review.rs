@@ -1,4 +1,4 @@
-//! A review without a change: what has changed in the user's own tree, its checks, one agent, one verdict.
+//! Review without a change: the differences in the user's working tree, its checks, one agent, one verdict.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -13,25 +13,25 @@ use crate::orchestrator::turn::{
     Overruled, ReviewTree, TurnContext, TurnReport, TurnRequest, take_turn,
 };
 use crate::orchestrator::workspace::{
-    BaseDefinitions, PROJECT_FILE, Workspace, WorkspaceOptions, names_secrets,
+    BaseDefinitions, PROJECT_FILE, Workspace, WorkspaceOptions, is_secret_file,
 };
 use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
 
 /// Base of a review, and the commit that its definitions come from.
 ///
-/// Definitions (settings, agents, packs, templates, the commands of checks, `agentd/project.md`) never come from what is
-/// reviewed: its author would decide where prompts and keys go, and what the reviewer reads. They are those of the tip
-/// of the base, not of the commit where the branch left it, as the author chooses that commit. If only uncommitted
-/// changes are reviewed, they are those of `HEAD`.
+/// Definitions (settings, agents, packs, templates, check commands, `agentd/project.md`) never come from the reviewed
+/// code: its author could decide where prompts and keys go, and what the reviewer reads. They come from the tip of the
+/// base, not from the merge base, because the author of the branch chooses the merge base. If only uncommitted changes
+/// are reviewed, they come from `HEAD`.
 #[derive(Debug)]
 pub struct ReviewBase {
     root: PathBuf,
     repository: Repository,
-    /// The commit that is checked out.
+    /// Commit that is checked out.
     head: String,
-    /// The commit to compare with.
+    /// Commit to compare with.
     compared: String,
-    /// The commit with the definitions.
+    /// Commit with the definitions.
     definitions: String,
 }
 
@@ -40,16 +40,16 @@ impl ReviewBase {
     ///
     /// # Errors
     ///
-    /// `NotARepository`, `NoCommits`, `NameInvalid` if there is no such base.
+    /// `NotARepository`, `NoCommits`, `NameInvalid` if `base` names no commit.
     pub fn find(root: &Path, git: &Git, base: Option<&str>) -> Result<Self> {
         let repository = Repository::open(root, git)?;
         let head = repository.head()?.commit;
-        let definitions = tip_of(&repository, base)?.unwrap_or_else(|| head.clone());
-        let compared = match definitions == head {
-            true => head.clone(),
-            false => repository
-                .merge_base(&head, &definitions)?
-                .unwrap_or_else(|| definitions.clone()),
+        let definitions = find_tip(&repository, base)?.unwrap_or_else(|| head.clone());
+        let compared = if definitions == head {
+            head.clone()
+        } else {
+            let merge_base = repository.merge_base(&head, &definitions)?;
+            merge_base.unwrap_or_else(|| definitions.clone())
         };
         Ok(Self {
             root: root.to_path_buf(),
@@ -60,8 +60,8 @@ impl ReviewBase {
         })
     }
 
-    /// Opens the project of the review with the definitions of its base. What the base does not define is the user's
-    /// own, or built in.
+    /// Opens the project with the definitions of the base. Definitions that the base does not have are the user's own or
+    /// the built-in ones.
     ///
     /// # Errors
     ///
@@ -69,6 +69,7 @@ impl ReviewBase {
     pub fn workspace(&self, options: WorkspaceOptions) -> Result<Workspace> {
         let folder = self.folder()?;
         let commit = &self.definitions;
+
         let paths = [&DEFINITIONS[..], &[PROJECT_FILE]].concat();
         let mut files =
             self.repository
@@ -87,15 +88,14 @@ impl ReviewBase {
         Ok(workspace)
     }
 
-    /// Returns the path of the project in its repository, empty if it is the top.
+    /// Returns the path of the project in its repository; empty for the top folder.
     fn folder(&self) -> Result<String> {
-        let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let folder = full(&self.root);
-        let below = folder
-            .strip_prefix(full(&self.repository.root))
-            .ok()
-            .and_then(Path::to_str);
-        below.map(str::to_owned).ok_or_else(|| {
+        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let root = canonical(&self.root);
+        let relative = root.strip_prefix(canonical(&self.repository.root)).ok();
+
+        let folder = relative.and_then(Path::to_str).map(str::to_owned);
+        folder.ok_or_else(|| {
             let shown = self.root.display().to_string();
             let message = format!(
                 "`{}` cannot be found in its repository",
@@ -106,54 +106,55 @@ impl ReviewBase {
     }
 }
 
-/// What a review came to.
+/// Report of a review.
 #[derive(Debug, Serialize)]
-pub struct Reviewed {
-    /// The commit that was compared with.
+pub struct ReviewReport {
+    /// Commit that was compared with.
     pub base: String,
-    /// The commit that is checked out.
+    /// Commit that is checked out.
     pub commit: String,
-    /// The commit whose definitions were used.
+    /// Commit whose definitions were used.
     pub definitions_from: String,
-    /// The files that differ.
+    /// Files that differ.
     pub files: Vec<Changed>,
-    /// Those of them that define something (settings, agents, packs, templates): they were not used.
+    /// Paths of changed definitions (settings, agents, packs, templates). They were not used.
     pub definitions_changed: Vec<String>,
     /// Files that were not shown to the agent.
     pub left_out: Vec<LeftOut>,
-    /// The project's own checks, as far as they were run.
+    /// Results of the project's checks that were run.
     pub checks: Vec<Check>,
     /// Findings of the agent, the most severe first.
     pub findings: Vec<Finding>,
-    /// The verdict as it counts: no milder than the checks and the findings allow. `None` if the agent gave none.
+    /// Verdict that counts: at least as severe as the checks and the findings require. `None` if the agent gave none.
     pub verdict: Option<ReviewResult>,
-    /// Reason why it is worse than the agent's own.
+    /// Reason why the verdict is more severe than the agent's.
     pub overruled: Option<Overruled>,
-    /// The agent's turn.
+    /// Report of the agent's turn.
     #[serde(skip)]
     pub report: TurnReport,
 }
 
-/// Reviews what differs from a base: the current branch, and what is not committed. `None` if nothing differs.
+/// Reviews the differences between the working tree and a base, committed or not. `None` if nothing differs.
 ///
 /// # Errors
 ///
-/// `NothingToReview` if nothing of it can be shown; `NotTrusted` for checks and definitions that nobody has accepted, or
-/// if the context's workspace is not that of the base; and whatever keeps a turn from being taken.
+/// `NothingToReview` if none of the files can be shown; `NotTrusted` for checks and definitions that the user has not
+/// accepted, or if the context's workspace is not that of the base; and the errors of [`take_turn`].
 pub fn review_tree(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     request: &TurnRequest,
     base: &ReviewBase,
     with_checks: bool,
-) -> Result<Option<Reviewed>> {
+) -> Result<Option<ReviewReport>> {
     let definitions = context.workspace.base.as_ref().map(|base| &base.commit);
     if definitions != Some(&base.definitions) {
         let message = "a review may not use the definitions of what it reviews";
         return Err(Error::new(ErrorKind::NotTrusted, message)
             .with_hint("open the workspace with `ReviewBase::workspace`"));
     }
-    let holds_secrets = |path: &str| names_secrets(path.as_ref());
+
+    let holds_secrets = |path: &str| is_secret_file(path.as_ref());
     let diff = base
         .repository
         .diff_of_tree(&base.compared, DIFF_LIMITS, &holds_secrets)?;
@@ -174,11 +175,11 @@ pub fn review_tree(
     };
     let mut report = take_turn(context, driver, &request)?;
 
-    let said = report.verdict.filter(|_| report.fault.is_none());
-    // The review as a whole reports these, not the turn alone.
-    let overruled = report.overruled.take().filter(|_| said.is_some());
+    let agent_verdict = report.verdict.filter(|_| report.fault.is_none());
+    // These move from the report of the turn to that of the review.
+    let overruled = report.overruled.take().filter(|_| agent_verdict.is_some());
     let findings = std::mem::take(&mut report.findings);
-    let counted = overruled
+    let overruling_verdict = overruled
         .as_ref()
         .and_then(|overruled| overruled.result.verdict());
     let checks = tree
@@ -186,7 +187,8 @@ pub fn review_tree(
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
-    Ok(Some(Reviewed {
+
+    Ok(Some(ReviewReport {
         base: base.compared.clone(),
         commit: base.head.clone(),
         definitions_from: base.definitions.clone(),
@@ -195,40 +197,36 @@ pub fn review_tree(
         left_out: tree.diff.left_out.clone(),
         checks,
         findings,
-        verdict: counted.or(said),
+        verdict: overruling_verdict.or(agent_verdict),
         overruled,
         report,
     }))
 }
 
-/// Returns the paths of definitions among files that changed. A file that was moved counts by both of its paths.
+/// Returns the paths of definitions among changed files. Both paths of a renamed file count.
 fn changed_definitions(files: &[Changed], folder: &str) -> Vec<String> {
-    let in_project = |path: &str| match folder {
+    let is_project_definition = |path: &str| match folder {
         "" => is_definition(path),
         _ => path
             .strip_prefix(folder)
             .and_then(|path| path.strip_prefix('/'))
             .is_some_and(is_definition),
     };
+
     let mut changed = Vec::new();
     for file in files {
-        let from = match &file.status {
-            Status::Renamed { from } => Some(from),
-            _ => None,
-        };
-        changed.extend(
-            from.into_iter()
-                .chain([&file.path])
-                .filter(|path| in_project(path))
-                .cloned(),
-        );
+        if let Status::Renamed { from } = &file.status {
+            changed.push(from);
+        }
+        changed.push(&file.path);
     }
-    changed
+    changed.retain(|path| is_project_definition(path));
+    changed.into_iter().cloned().collect()
 }
 
-/// Returns the commit at the tip of the base: of the one that is given, or of the branch that the current one is most
-/// likely to be merged into. `None` if there is none.
-fn tip_of(repository: &Repository, given: Option<&str>) -> Result<Option<String>> {
+/// Returns the commit of the given base, or of the branch that the current one is most likely to be merged into. `None`
+/// if there is no such branch.
+fn find_tip(repository: &Repository, given: Option<&str>) -> Result<Option<String>> {
     let base = match given {
         Some(base) => base.to_owned(),
         None => match repository.default_base()? {
@@ -236,6 +234,7 @@ fn tip_of(repository: &Repository, given: Option<&str>) -> Result<Option<String>
             None => return Ok(None),
         },
     };
+
     let commit = repository.commit_of(&base)?.ok_or_else(|| {
         let base = base.escape_debug();
         Error::new(

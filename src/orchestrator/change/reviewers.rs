@@ -26,25 +26,28 @@ use crate::orchestrator::workspace::Workspace;
 use crate::spec;
 use crate::store::blob_id;
 
-/// Name of several reviewers together.
+/// Agent name in the turn that combines the opinions of several reviewers.
 const PANEL: &str = "panel";
 
-/// The opinion of one reviewer.
+/// Review of one agent.
 struct Opinion {
     agent: String,
     verdict: ReviewResult,
+    /// Report of the reviewer, or its message if it wrote none.
     text: String,
     findings: Vec<Finding>,
+    /// Usage in this run; zero for an opinion from the ledger.
     usage: UsageMetrics,
+    /// Name of the reviewer's turn.
     turn: String,
 }
 
-/// Asks several agents at the same time for a review, and takes a turn of the change with the most severe of their
-/// verdicts. An agent that has answered before the program was interrupted is not asked again.
+/// Asks several agents for a review at the same time, and takes a turn of the change with the most severe verdict. An
+/// agent that had answered before an interruption is not asked again.
 ///
 /// # Errors
 ///
-/// Anything that prevents one of them from answering: no verdict counts unless all are there.
+/// The error of any reviewer: no verdict counts unless all reviewers gave one.
 pub(super) fn ask_reviewers(
     context: &TurnContext<'_>,
     reviewers: &[(AgentName, Arc<dyn Driver>)],
@@ -55,113 +58,144 @@ pub(super) fn ask_reviewers(
         return Err(Error::new(ErrorKind::ChangeNotFound, message));
     };
     let state = context.store.state(change)?;
-    let commit = TurnSite::for_session(context, Some(change), &state)?.commit()?;
+    let site = TurnSite::for_session(context, Some(change), &state)?;
+    let commit = site.commit()?;
     let commit = commit.as_deref();
 
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
-        let asked = reviewers.iter().map(|(agent, driver)| {
-            let own = own_session(change, &request.mode, agent, state.turns);
-            scope.spawn(move || opinion(context, driver.as_ref(), agent, &own?, request, commit))
-        });
-        let asked: Vec<_> = asked.collect();
-        asked
+        let mut threads = Vec::new();
+        for (agent, driver) in reviewers {
+            let own_session = reviewer_session(change, &request.mode, agent, state.turns);
+            threads.push(scope.spawn(move || {
+                let own_session = own_session?;
+                ask_reviewer(
+                    context,
+                    driver.as_ref(),
+                    agent,
+                    &own_session,
+                    request,
+                    commit,
+                )
+            }));
+        }
+        threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(gone())))
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(reviewer_lost())))
             .collect()
     });
+
     let opinions = opinions.into_iter().collect::<Result<Vec<Opinion>>>()?;
-    conclude(context, change, request, opinions)
+    combine_opinions(context, change, request, opinions)
 }
 
-fn gone() -> Error {
+fn reviewer_lost() -> Error {
     Error::new(ErrorKind::AgentLost, "one of several agents was lost")
 }
 
-/// Returns the session of a reviewer: the same one again after an interruption.
-fn own_session(
-    session: &SessionId,
+/// Returns the session of a reviewer. The name depends only on the turn of the change and the agent, so that a run after
+/// an interruption finds the same session. A name that is too long is replaced by its hash.
+fn reviewer_session(
+    change: &SessionId,
     mode: &Mode,
     agent: &AgentName,
     turns: u64,
 ) -> Result<SessionId> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let agent: String = agent.as_str().chars().map(plain).collect();
-    let name = format!("{session}.{mode}.{}.{agent}", turns + 1);
+    let agent: String = agent
+        .as_str()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let name = format!("{change}.{mode}.{}.{agent}", turns + 1);
     SessionId::new(name.clone()).or_else(|_| {
         let hash = blob_id(name.as_bytes()).to_string();
         SessionId::new(format!("{PANEL}.{}", hash.get(..16).unwrap_or_default()))
     })
 }
 
-/// Returns the opinion of an agent: its recorded one, or the answer to a new turn.
-fn opinion(
+/// Returns the opinion of an agent: the recorded one, or the reply to a new turn in the reviewer's session.
+fn ask_reviewer(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     agent: &AgentName,
-    own: &SessionId,
-    ask: &TurnRequest,
+    own_session: &SessionId,
+    request: &TurnRequest,
     commit: Option<&str>,
 ) -> Result<Opinion> {
-    let events = context.store.events(own)?;
-    // An opinion on another state of the change is none on this one.
-    let is_of_this = |turn: &TurnRecord| turn.started.commit.as_deref() == commit;
-    let said =
-        TurnRecord::last(own, &events).filter(|turn| !turn.is_unfinished() && is_of_this(turn));
-    let before = said.and_then(|turn| Some((turn.replied.clone()?, turn)));
-    if let Some((replied, turn)) = before.filter(|(replied, _)| replied.fault.is_none())
-        && let Some(verdict) = replied.verdict
-    {
-        let (response, _) = turn.read_again(context.workspace, context.store)?;
-        let earlier = match &ask.session {
-            Some(change) => earlier_of_change(context.store, change, &ask.mode)?,
-            None => Vec::new(),
-        };
-        let reports: Vec<&str> = whole_updates(&response).collect();
-        return Ok(Opinion {
-            agent: agent.to_string(),
-            verdict,
-            findings: findings_of(
-                &context.workspace.pack,
-                &ask.mode,
-                &response,
-                &reports,
-                &earlier,
-            ),
-            text: words(&response),
-            usage: UsageMetrics::default(),
-            turn: turn.name(),
-        });
+    if let Some(opinion) = recorded_opinion(context, agent, own_session, request, commit)? {
+        return Ok(opinion);
     }
-    let ask = TurnRequest {
+
+    let request = TurnRequest {
         agent: Some(agent.clone()),
-        for_change: ask.session.clone(),
-        session: Some(own.clone()),
-        ..ask.clone()
+        for_change: request.session.clone(),
+        session: Some(own_session.clone()),
+        ..request.clone()
     };
-    let report = take_turn(context, driver, &ask)?;
-    let turn = format!("{}/{}", report.session, report.turn);
-    match (report.fault, report.verdict) {
-        (Some(fault), _) => Err(fault),
-        (None, Some(verdict)) => {
-            let (text, findings) = (words(&report.response), report.findings);
-            Ok(Opinion {
-                agent: agent.to_string(),
-                verdict,
-                text,
-                findings,
-                usage: report.usage,
-                turn,
-            })
-        }
-        (None, None) => Err(Error::new(
-            ErrorKind::MissingReviewMarker,
-            format!("{turn} has no verdict"),
-        )),
+    let report = take_turn(context, driver, &request)?;
+    if let Some(fault) = report.fault {
+        return Err(fault);
     }
+
+    let turn = format!("{}/{}", report.session, report.turn);
+    let Some(verdict) = report.verdict else {
+        let message = format!("{turn} has no verdict");
+        return Err(Error::new(ErrorKind::MissingReviewMarker, message));
+    };
+    Ok(Opinion {
+        agent: agent.to_string(),
+        verdict,
+        text: report_text(&report.response),
+        findings: report.findings,
+        usage: report.usage,
+        turn,
+    })
 }
 
-/// Returns what a response reports: its document, or its message.
-fn words(response: &Response) -> String {
+/// Returns the opinion in the ledger; `None` if the reviewer's last turn is unfinished, failed, has no verdict, or
+/// reviewed another commit.
+fn recorded_opinion(
+    context: &TurnContext<'_>,
+    agent: &AgentName,
+    own_session: &SessionId,
+    request: &TurnRequest,
+    commit: Option<&str>,
+) -> Result<Option<Opinion>> {
+    let events = context.store.events(own_session)?;
+    let Some(turn) = TurnRecord::last(own_session, &events) else {
+        return Ok(None);
+    };
+    let is_same_commit = turn.started.commit.as_deref() == commit;
+    if turn.is_unfinished() || !is_same_commit {
+        return Ok(None);
+    }
+    let replied = turn
+        .replied
+        .as_ref()
+        .filter(|replied| replied.fault.is_none());
+    let Some(verdict) = replied.and_then(|replied| replied.verdict) else {
+        return Ok(None);
+    };
+
+    let (response, _) = turn.read_again(context.workspace, context.store)?;
+    let earlier = match &request.session {
+        Some(change) => earlier_of_change(context.store, change, &request.mode)?,
+        None => Vec::new(),
+    };
+    let reports: Vec<&str> = whole_updates(&response).collect();
+    let pack = &context.workspace.pack;
+    let findings = findings_of(pack, &request.mode, &response, &reports, &earlier);
+    Ok(Some(Opinion {
+        agent: agent.to_string(),
+        verdict,
+        text: report_text(&response),
+        findings,
+        usage: UsageMetrics::default(),
+        turn: turn.name(),
+    }))
+}
+
+/// Returns the text of a review: the updates of the response, or its message if there are none.
+fn report_text(response: &Response) -> String {
     let updates: Vec<&str> = response
         .updates
         .iter()
@@ -174,28 +208,32 @@ fn words(response: &Response) -> String {
     }
 }
 
-/// Takes the turn of the session: all opinions in one document, the most severe verdict, the findings of all.
-fn conclude(
+/// Takes the turn of the change: all opinions in one document, the most severe verdict, and the findings of all. No
+/// agent is called in it.
+fn combine_opinions(
     context: &TurnContext<'_>,
-    session: &SessionId,
-    ask: &TurnRequest,
+    change: &SessionId,
+    request: &TurnRequest,
     mut opinions: Vec<Opinion>,
 ) -> Result<TurnReport> {
-    with_lease(context, session, |lease| {
+    with_lease(context, change, |lease| {
         let mut session = recover(context, lease)?;
         let workspace = context.workspace;
-        let earlier = earlier(context.store, &session.state, &ask.mode)?;
-        let findings = join_findings(workspace, &ask.mode, &mut opinions, &earlier);
-        let response = together(workspace, ask, &opinions)?;
-        let usages = opinions.iter().map(|opinion| opinion.usage);
-        let usage = usages.fold(UsageMetrics::default(), UsageMetrics::plus);
 
-        let started = started(workspace, &session.state, ask)?;
-        let mut opening = opening_events(&session.state, ask);
+        let earlier = earlier(context.store, &session.state, &request.mode)?;
+        let findings = join_findings(workspace, &request.mode, &mut opinions, &earlier);
+        let response = combined_response(workspace, request, &opinions)?;
+        let usage = opinions
+            .iter()
+            .map(|opinion| opinion.usage)
+            .fold(UsageMetrics::default(), UsageMetrics::plus);
+
+        let started = panel_turn(workspace, &session.state, request)?;
+        let mut opening = opening_events(&session.state, request);
         opening.push(Event::Started(Box::new(started.clone())));
-        let named = Some(&lease.session);
-        let site = TurnSite::for_session(context, named, &session.state)?;
+        let site = TurnSite::for_session(context, Some(&lease.session), &session.state)?;
         session.defer(opening);
+
         let prepared = PreparedTurn::without_call(started);
         let reader = ReplyReader::new(workspace, &prepared.started, &[])?;
         let mut active = ActiveTurn::new(session, &prepared, &site);
@@ -204,8 +242,8 @@ fn conclude(
     })
 }
 
-/// Returns the findings of all opinions, if the mode notes some. An id that two agents have used for different findings
-/// is changed in the text of the second.
+/// Joins the findings of all opinions; `None` if the mode does not note findings. If two agents used the same id for
+/// different findings, the id is changed in the text of the second.
 fn join_findings(
     workspace: &Workspace,
     mode: &Mode,
@@ -215,11 +253,13 @@ fn join_findings(
     if !notes_findings(&workspace.pack, mode) {
         return None;
     }
+
     let lists: Vec<&[Finding]> = opinions
         .iter()
         .map(|opinion| opinion.findings.as_slice())
         .collect();
     let joined = apply::join_findings(&lists, earlier);
+
     let action = finding_action(&workspace.pack, mode);
     let words = action.map(|(_, words)| words).unwrap_or_default();
     for (opinion, renamed) in opinions.iter_mut().zip(joined.renamed) {
@@ -230,19 +270,17 @@ fn join_findings(
     Some(joined.findings)
 }
 
-/// Returns the turn as it begins: nothing is sent in it.
-fn started(workspace: &Workspace, state: &State, ask: &TurnRequest) -> Result<Started> {
-    let template = workspace.template(&AgentName::base(), &ask.mode)?;
+/// Returns the start of the turn that combines the opinions. It has no prompt.
+fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<Started> {
+    let template = workspace.template(&AgentName::base(), &request.mode)?;
+    let template = template.as_ref().map(|found| found.template.text.body());
     Ok(Started {
         turn: state.turns + 1,
-        mode: ask.mode.clone(),
+        mode: request.mode.clone(),
         agent: PANEL.to_owned(),
         model: None,
         pack: workspace.pack.name.clone(),
-        pack_hash: hash_of(
-            workspace,
-            template.as_ref().map(|found| found.template.text.body()),
-        ),
+        pack_hash: hash_of(workspace, template),
         permission: Permission::ReadOnly,
         commands: Vec::new(),
         named: true,
@@ -262,37 +300,36 @@ fn started(workspace: &Workspace, state: &State, ask: &TurnRequest) -> Result<St
     })
 }
 
-/// Returns all opinions as one response.
-fn together(workspace: &Workspace, ask: &TurnRequest, opinions: &[Opinion]) -> Result<Response> {
-    let verdict = opinions
-        .iter()
-        .map(|opinion| opinion.verdict)
-        .max()
-        .ok_or_else(gone)?;
-    let spec = workspace.pack.mode(&ask.mode)?;
-    let part = |opinion: &Opinion| {
-        let Opinion {
-            agent,
-            verdict,
-            text,
-            turn,
-            ..
-        } = opinion;
-        format!("# {agent}: {} ({turn})\n\n{text}\n", verdict.name())
-    };
-    let content = opinions.iter().map(part).collect::<Vec<_>>().join("\n");
-    let lines = opinions
-        .iter()
-        .map(|opinion| format!("{}: {}", opinion.agent, opinion.verdict.name()));
-    let target = spec.updates.first().cloned();
-    let update = target.map(|target| Update {
-        target,
-        content,
+/// Returns all opinions as one response: a document with a section per reviewer, and the most severe verdict.
+fn combined_response(
+    workspace: &Workspace,
+    request: &TurnRequest,
+    opinions: &[Opinion],
+) -> Result<Response> {
+    let verdicts = opinions.iter().map(|opinion| opinion.verdict);
+    let verdict = verdicts.max().ok_or_else(reviewer_lost)?;
+
+    let mut lines = Vec::new();
+    let mut sections = Vec::new();
+    for opinion in opinions {
+        let agent = &opinion.agent;
+        let verdict = opinion.verdict.name();
+        lines.push(format!("{agent}: {verdict}"));
+        sections.push(format!(
+            "# {agent}: {verdict} ({})\n\n{}\n",
+            opinion.turn, opinion.text
+        ));
+    }
+
+    let spec = workspace.pack.mode(&request.mode)?;
+    let update = spec.updates.first().map(|target| Update {
+        target: target.clone(),
+        content: sections.join("\n"),
         format: UpdateFormat::Whole,
         span: 0..0,
     });
     Ok(Response {
-        message: lines.collect::<Vec<_>>().join("\n"),
+        message: lines.join("\n"),
         updates: update.into_iter().collect(),
         markers: vec![Marker::Review { verdict }],
         complete: true,

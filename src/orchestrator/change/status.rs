@@ -1,4 +1,4 @@
-//! All changes on one page: how each stands, what it has cost, what it touches, and with whom it collides.
+//! Overview of all changes: the next step of each, its cost, the specs it touches, and overlaps with other changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -16,172 +16,185 @@ use crate::orchestrator::workspace::Workspace;
 use crate::spec;
 use crate::store::{Scope, Store};
 
-/// A change on one line.
+/// Summary of a change.
 #[derive(Debug, Serialize)]
 pub struct ChangeRow {
-    /// Its name.
+    /// Name of the change.
     pub change: SessionId,
-    /// What was asked for.
+    /// Request that the change was opened with.
     pub request: String,
-    /// The mode it is in.
+    /// Current mode.
     #[serde(rename = "phase")]
     pub mode: Option<Mode>,
-    /// How it stands.
+    /// Next step, or the end of the change.
     #[serde(flatten)]
     pub standing: NextStep,
-    /// The verdicts of its turns, in order.
+    /// Verdicts of its turns, in order.
     pub verdicts: Vec<(Mode, ReviewResult)>,
-    /// Findings that are open, each with the mode that found it.
+    /// Open findings, each with the mode that found it.
     pub findings: Vec<(Mode, Finding)>,
-    /// How many turns were taken.
+    /// Number of turns.
     pub turns: u64,
-    /// How often its loops were gone through.
+    /// Number of times that the change entered the first mode of its pack.
     pub rounds: u64,
-    /// What it has spent.
+    /// Tokens and money spent, including those of its reviewers.
     pub spent: Amount,
-    /// How long ago something happened to it last, in seconds.
+    /// Seconds since its last event.
     pub age_seconds: u64,
-    /// Its branch.
+    /// Branch of the change.
     pub branch: String,
-    /// The branch it goes back to.
+    /// Branch that it will be merged into.
     pub onto: Option<String>,
-    /// Its work tree, if that is there.
+    /// Path of its worktree; `None` if there is none.
     pub tree: Option<String>,
-    /// The requirements and scenarios that it adds, edits or removes, as `spec#R1`.
+    /// Requirements and scenarios that it adds, edits or removes, as `spec#R1`.
     pub touches: Vec<String>,
-    /// Other open changes that touch the same: each, and what.
+    /// Other open changes that touch the same requirements and scenarios, with these.
     pub overlaps: Vec<(SessionId, Vec<String>)>,
 }
 
 impl ChangeRow {
-    /// Tells whether it is not over.
+    /// Returns true unless the change is done or abandoned.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self.standing, NextStep::Over { .. })
     }
 }
 
-/// Returns all changes of a ledger, the one that something happened to last first.
+/// Lists all changes of a ledger, the most recently active first.
 ///
 /// # Errors
 ///
 /// Those of the ledger and of packs.
-pub fn changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
-    let repository = workspace.repository(git).ok();
-    let (mut rows, mut opinions, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
+    let mut rows = Vec::new();
+    let mut reviewer_sessions = Vec::new();
+    let mut wanted_specs = Vec::new();
     for session in store.sessions()? {
         let events = store.events(&session)?;
-        let judged = events.iter().find_map(|(_, event)| match event {
-            Event::Started(started) => started.for_change.clone(),
-            _ => None,
-        });
-        opinions.extend(judged.map(|change| (change, session.clone())));
-        if events
-            .iter()
-            .any(|(_, event)| matches!(event, Event::Opened(_)))
-        {
-            let state = State::fold(events.iter().map(|(_, event)| event));
-            let row = row(workspace, store, &session, &events, &state)?;
-            if row.is_open() {
-                wanted.extend(WantedSpecs::read(workspace, &session, &state));
-            }
-            rows.push(row);
+        if let Some(change) = reviewed_change(&events) {
+            reviewer_sessions.push((change, session.clone()));
         }
+        let is_change = events
+            .iter()
+            .any(|(_, event)| matches!(event, Event::Opened(_)));
+        if !is_change {
+            continue;
+        }
+
+        let state = State::fold(events.iter().map(|(_, event)| event));
+        let row = change_row(workspace, store, &session, &events, &state)?;
+        if row.is_open() {
+            wanted_specs.extend(WantedSpecs::read(workspace, &session, &state));
+        }
+        rows.push(row);
     }
-    if let Some(repository) = repository {
-        add_touches(repository, &wanted, &mut rows);
+
+    if let Ok(repository) = workspace.repository(git) {
+        add_touches(repository, &wanted_specs, &mut rows);
     }
-    // What agents have spent on an opinion was spent on the change.
-    for (change, session) in opinions {
+    for (change, session) in reviewer_sessions {
         let spent = store.spent(&Scope::Session(&session))?.amount;
         if let Some(row) = rows.iter_mut().find(|row| row.change == change) {
             row.spent.tokens = row.spent.tokens.saturating_add(spent.tokens);
             row.spent.micro_dollars = row.spent.micro_dollars.saturating_add(spent.micro_dollars);
         }
     }
+
     rows.sort_by_key(|row| row.age_seconds);
+    add_overlaps(&mut rows);
+    Ok(rows)
+}
+
+/// Returns the change that a session of a reviewer belongs to; `None` for other sessions.
+fn reviewed_change(events: &[(SystemTime, Event)]) -> Option<SessionId> {
+    events.iter().find_map(|(_, event)| match event {
+        Event::Started(started) => started.for_change.clone(),
+        _ => None,
+    })
+}
+
+/// Adds to each open change the others that touch the same requirements and scenarios.
+fn add_overlaps(rows: &mut [ChangeRow]) {
     let open: Vec<(SessionId, Vec<String>)> = rows
         .iter()
         .filter(|row| row.is_open())
         .map(|row| (row.change.clone(), row.touches.clone()))
         .collect();
+
     for row in rows.iter_mut().filter(|row| row.is_open()) {
         for (other, touched) in open.iter().filter(|(other, _)| *other != row.change) {
-            let both: Vec<String> = row
+            let common: Vec<String> = row
                 .touches
                 .iter()
                 .filter(|touch| touched.contains(touch))
                 .cloned()
                 .collect();
-            if !both.is_empty() {
-                row.overlaps.push((other.clone(), both));
+            if !common.is_empty() {
+                row.overlaps.push((other.clone(), common));
             }
         }
     }
-    Ok(rows)
 }
 
-fn row(
+/// Summarizes a change, except for the specs that it touches and its overlaps.
+fn change_row(
     workspace: &Workspace,
     store: &dyn Store,
     session: &SessionId,
     events: &[(SystemTime, Event)],
     state: &State,
 ) -> Result<ChangeRow> {
-    let other = match &state.change {
+    let opened = state.change.as_ref();
+    let other = match opened {
         Some(opened) => workspace.with_pack(&opened.pack)?,
         None => None,
     };
-    let led_by = other.as_ref().unwrap_or(workspace);
-    let standing = apply::next_step(&led_by.pack, state, led_by.rounds())?;
+    let workspace = other.as_ref().unwrap_or(workspace);
+    let pack = &workspace.pack;
+
     let turns = TurnRecord::all(session, events);
-    let verdict =
-        |turn: &TurnRecord| Some((turn.started.mode.clone(), turn.replied.as_ref()?.verdict?));
-    let entered = events.iter().filter(
-        |(_, event)| matches!(event, Event::Entered { mode } if *mode == led_by.pack.start),
-    );
-    let last = events.last().map_or_else(clock::now, |(at, _)| *at);
-    let tree = workspace
-        .own_tree(session)
-        .ok()
-        .filter(|tree| tree.is_dir());
-    let opened = state.change.clone();
-    let spent = store.spent(&Scope::Session(session))?.amount;
-    let request = opened
-        .as_ref()
-        .map(|opened| opened.request.clone())
-        .unwrap_or_default();
+    let verdicts = turns.iter().filter_map(|turn| {
+        let verdict = turn.replied.as_ref()?.verdict?;
+        Some((turn.started.mode.clone(), verdict))
+    });
+    let rounds = events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Entered { mode } if *mode == pack.start))
+        .count();
+
+    let now = clock::now();
+    let last_event = events.last().map_or(now, |(at, _)| *at);
+    let age = now.duration_since(last_event).unwrap_or_default();
+    let tree = workspace.worktree_path(session).ok();
+
     Ok(ChangeRow {
         change: session.clone(),
-        request,
+        request: opened.map_or_else(String::new, |opened| opened.request.clone()),
         mode: state.mode.clone(),
-        standing,
-        verdicts: turns.iter().filter_map(verdict).collect(),
+        standing: apply::next_step(pack, state, workspace.rounds())?,
+        verdicts: verdicts.collect(),
         findings: open_findings(store, state)?,
         turns: state.turns,
-        rounds: entered.count() as u64,
-        spent,
-        age_seconds: clock::now()
-            .duration_since(last)
-            .unwrap_or_default()
-            .as_secs(),
-        branch: opened
-            .as_ref()
-            .map(|opened| opened.branch.clone())
-            .unwrap_or_default(),
-        onto: opened.and_then(|opened| opened.onto),
-        tree: tree.map(|tree| tree.display().to_string()),
+        rounds: rounds as u64,
+        spent: store.spent(&Scope::Session(session))?.amount,
+        age_seconds: age.as_secs(),
+        branch: opened.map_or_else(String::new, |opened| opened.branch.clone()),
+        onto: opened.and_then(|opened| opened.onto.clone()),
+        tree: tree
+            .filter(|tree| tree.is_dir())
+            .map(|tree| tree.display().to_string()),
         touches: Vec::new(),
         overlaps: Vec::new(),
     })
 }
 
-/// The specs that a change wants.
+/// Texts of the project's specs as a change wants them to be.
 struct WantedSpecs {
     change: SessionId,
     /// Commit at which the change was opened.
     base: String,
-    /// Path of each of the project's specs, and the text that the change wants it to have.
+    /// Path of each spec in the project, and the text that the change wants it to have.
     specs: Vec<(String, String)>,
 }
 
@@ -193,11 +206,11 @@ impl WantedSpecs {
         if !ops::has_change(&tree, session) {
             return None;
         }
-        let found = ops::artifacts(&tree, session, &[paths::CHANGE_SPECS.to_owned()]).ok()?;
-        let path = |name: String| paths::project_spec(&name);
-        let specs = found
+
+        let artifacts = ops::artifacts(&tree, session, &[paths::CHANGE_SPECS.to_owned()]).ok()?;
+        let specs = artifacts
             .into_iter()
-            .map(|(name, text)| (path(name), text))
+            .map(|(name, text)| (paths::project_spec(&name), text))
             .collect();
         Some(Self {
             change: session.clone(),
@@ -210,7 +223,7 @@ impl WantedSpecs {
         self.specs.iter().map(|(path, _)| path.as_str())
     }
 
-    /// Returns what it adds, edits or removes of the project's specs at its base.
+    /// Returns the requirements and scenarios that the change adds, edits or removes. `base` are the specs at its base.
     fn touches(&self, base: &BTreeMap<String, String>) -> Vec<String> {
         let mut touches = Vec::new();
         for (path, wanted) in &self.specs {
@@ -225,34 +238,36 @@ impl WantedSpecs {
     }
 }
 
-/// Adds to each row what its change touches. The specs of all changes with the same base are read at once.
-fn add_touches(repository: &Repository, wanted: &[WantedSpecs], rows: &mut [ChangeRow]) {
-    let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for wanted in wanted {
-        paths
-            .entry(&wanted.base)
-            .or_default()
-            .extend(wanted.paths());
+/// Adds to each row the requirements and scenarios that its change touches.
+///
+/// The specs of all changes with the same base are read with one call of git. If that fails, those of each change are read
+/// alone: a spec that cannot be read must not hide the others.
+fn add_touches(repository: &Repository, wanted_specs: &[WantedSpecs], rows: &mut [ChangeRow]) {
+    let mut paths_by_base: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for wanted in wanted_specs {
+        let paths = paths_by_base.entry(&wanted.base).or_default();
+        paths.extend(wanted.paths());
     }
-    let texts_at = |base: &str, paths: Vec<&str>| repository.texts_at(base, &paths).ok();
-    let bases: BTreeMap<&str, _> = paths
-        .into_iter()
-        .map(|(base, paths)| (base, texts_at(base, paths.into_iter().collect())))
-        .collect();
 
-    for wanted in wanted {
+    let mut texts_by_base = BTreeMap::new();
+    for (base, paths) in paths_by_base {
+        let paths: Vec<&str> = paths.into_iter().collect();
+        if let Ok(texts) = repository.texts_at(base, &paths) {
+            texts_by_base.insert(base, texts);
+        }
+    }
+
+    for wanted in wanted_specs {
         let Some(row) = rows.iter_mut().find(|row| row.change == wanted.change) else {
             continue;
         };
-        // One spec that cannot be read must not hide what other changes touch.
-        let alone;
-        let texts = match bases.get(wanted.base.as_str()) {
-            Some(Some(texts)) => Some(texts),
-            _ => {
-                alone = texts_at(&wanted.base, wanted.paths().collect());
-                alone.as_ref()
+        row.touches = match texts_by_base.get(wanted.base.as_str()) {
+            Some(texts) => wanted.touches(texts),
+            None => {
+                let paths: Vec<&str> = wanted.paths().collect();
+                let texts = repository.texts_at(&wanted.base, &paths);
+                texts.map_or_else(|_| Vec::new(), |texts| wanted.touches(&texts))
             }
         };
-        row.touches = texts.map(|texts| wanted.touches(texts)).unwrap_or_default();
     }
 }

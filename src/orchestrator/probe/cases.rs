@@ -1,4 +1,4 @@
-//! The cases of a probe: what is asked, and what of a reply is right. Both are data.
+//! Cases of a probe: a request and the right reply. They are data of the probe's pack.
 
 use std::collections::BTreeSet;
 
@@ -6,34 +6,31 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ReviewResult, Task};
+use crate::models::{Response, ReviewResult, Task};
 use crate::orchestrator::turn::TurnReport;
 use crate::pack::{PROBE_PACK, Places};
 use crate::text::yaml::{self, Placed};
 
-/// The file of the cases, beside the pack.
-const CASES: &str = "cases.yaml";
+/// File with the cases, in the folder of the pack.
+const CASES_FILE: &str = "cases.yaml";
 
-/// A request of which it is known what a right reply is.
+/// A request with a known right reply.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Case {
-    /// Its name.
+pub(crate) struct ProbeCase {
     pub(crate) name: String,
-    /// What the agent is asked.
+    /// Instructions for the agent.
     pub(crate) ask: String,
-    expect: Expected,
+    expect: ExpectedReply,
 }
 
-/// What a right reply holds: one of these.
+/// Content of the right reply. Exactly one field is set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
-    /// Words of a message, in any case.
+struct ExpectedReply {
+    /// Words that the message contains, ignoring case.
     message: Option<Vec<String>>,
-    /// An action.
     action: Option<ExpectedAction>,
-    /// A verdict.
     verdict: Option<ReviewResult>,
 }
 
@@ -46,34 +43,33 @@ struct ExpectedAction {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CasesFile {
     format: Placed<u64>,
-    cases: Vec<Placed<Case>>,
+    cases: Vec<Placed<ProbeCase>>,
 }
 
-/// Reads the cases of the probe.
-pub(crate) fn cases(places: &Places) -> Result<Vec<Case>> {
-    let name = format!("packs/{PROBE_PACK}/{CASES}");
+/// Loads the cases of the probe.
+pub(crate) fn load_cases(places: &Places) -> Result<Vec<ProbeCase>> {
+    let name = format!("packs/{PROBE_PACK}/{CASES_FILE}");
     let Some(prose) = places.find(&name)? else {
-        return Err(Error::new(
-            ErrorKind::PackInvalid,
-            format!("there is no {name}"),
-        ));
+        let message = format!("there is no {name}");
+        return Err(Error::new(ErrorKind::PackInvalid, message));
     };
-    let (text, origin) = (prose.text.as_ref(), prose.origin.as_str());
-    let written: Written = yaml::read(text, origin, 1, ErrorKind::PackInvalid)?;
+
+    let text = prose.text.as_ref();
+    let origin = prose.origin.as_str();
+    let file: CasesFile = yaml::read(text, origin, 1, ErrorKind::PackInvalid)?;
     let invalid = |location, message: String| {
         Error::new(ErrorKind::PackInvalid, message)
             .with_place(yaml::place(text, origin, 1, location))
     };
-    if written.format.value != 1 {
-        return Err(invalid(
-            written.format.referenced,
-            "only cases of format 1 are understood".to_owned(),
-        ));
+    if file.format.value != 1 {
+        let message = "only cases of format 1 are understood".to_owned();
+        return Err(invalid(file.format.referenced, message));
     }
+
     let mut names = BTreeSet::new();
-    for case in &written.cases {
+    for case in &file.cases {
         if case.value.expect.task().is_none() {
             let message = "a case expects one of `message`, `action` and `verdict`".to_owned();
             return Err(invalid(case.referenced, message));
@@ -84,15 +80,14 @@ pub(crate) fn cases(places: &Places) -> Result<Vec<Case>> {
         }
     }
     if names.is_empty() {
-        return Err(invalid(
-            written.format.referenced,
-            "there are no cases".to_owned(),
-        ));
+        let message = "there are no cases".to_owned();
+        return Err(invalid(file.format.referenced, message));
     }
-    Ok(written.cases.into_iter().map(|case| case.value).collect())
+    Ok(file.cases.into_iter().map(|case| case.value).collect())
 }
 
-impl Expected {
+impl ExpectedReply {
+    /// Returns the task that the set field belongs to; `None` unless exactly one is set.
     fn task(&self) -> Option<Task> {
         match (&self.message, &self.action, &self.verdict) {
             (Some(_), None, None) => Some(Task::Message),
@@ -103,42 +98,48 @@ impl Expected {
     }
 }
 
-impl Case {
-    /// Returns what it asks for.
+impl ProbeCase {
+    /// Returns the kind of reply that is requested.
     pub(crate) fn task(&self) -> Task {
-        // Reading has refused a case without one.
+        // `load_cases` refuses a case without one.
         self.expect.task().unwrap_or(Task::Message)
     }
 
-    /// Tells whether a reply is right, by what the program would take from it.
+    /// Returns true if agentd would take from the reply what the case expects, and nothing else.
     pub(crate) fn is_right(&self, report: &TurnReport) -> bool {
         let response = &report.response;
-        let Expected {
-            message,
-            action,
-            verdict,
-        } = &self.expect;
-        if let Some(words) = message {
-            let said = response.message.to_lowercase();
-            let alone = response.actions.is_empty()
-                && response.updates.is_empty()
-                && response.markers.is_empty()
-                && response.proposals.is_empty()
-                && response.stray.is_empty();
-            return response.messages == 1
-                && alone
-                && response.complete
-                && response.problems.is_empty()
-                && words.iter().all(|word| said.contains(&word.to_lowercase()));
+        if let Some(words) = &self.expect.message {
+            return has_only_message(response, words);
         }
-        if let Some(expected) = action {
-            let asked = match &response.actions[..] {
-                [asked] => asked.name == expected.name && asked.values == expected.values,
-                _ => false,
-            };
-            // What was asked for and not clearly enough would have been asked for beside it.
-            return asked && response.proposals.is_empty() && response.complete;
+        if let Some(expected) = &self.expect.action {
+            return has_only_action(response, expected);
         }
-        report.verdict.is_some() && report.verdict == *verdict
+        report.verdict.is_some() && report.verdict == self.expect.verdict
     }
+}
+
+/// Returns true if a response is one complete message that contains the words, ignoring case.
+fn has_only_message(response: &Response, words: &[String]) -> bool {
+    let has_nothing_else = response.actions.is_empty()
+        && response.updates.is_empty()
+        && response.markers.is_empty()
+        && response.proposals.is_empty()
+        && response.stray.is_empty();
+    let is_well_formed = response.complete && response.problems.is_empty();
+    let message = response.message.to_lowercase();
+    let has_words = words
+        .iter()
+        .all(|word| message.contains(&word.to_lowercase()));
+
+    response.messages == 1 && has_nothing_else && is_well_formed && has_words
+}
+
+/// Returns true if a complete response contains the expected action, no other one, and no proposal: an action that was
+/// not clear enough to be run.
+fn has_only_action(response: &Response, expected: &ExpectedAction) -> bool {
+    let is_expected = match &response.actions[..] {
+        [action] => action.name == expected.name && action.values == expected.values,
+        _ => false,
+    };
+    is_expected && response.proposals.is_empty() && response.complete
 }

@@ -36,17 +36,17 @@ pub(crate) fn measured_of(
     let Some(model) = model else {
         return Ok(Measured::default());
     };
-    let model = known(workspace.catalogue()?, model);
-    let agent = agent.map(AgentName::as_str).map(bare);
+    let model = catalogue_id(workspace.catalogue()?, model);
+    let agent = agent.map(AgentName::as_str).map(without_model);
 
-    let mut all = found(store, FigureKind::Protocol, agent, &model)?;
+    let mut all = find_measurements(store, FigureKind::Protocol, agent, &model)?;
     if agent.is_some() {
-        all.extend(found(store, FigureKind::Tokens, agent, &model)?);
+        all.extend(find_measurements(store, FigureKind::Tokens, agent, &model)?);
     }
     Ok(Measured::from_measurements(&all))
 }
 
-/// Returns what was measured of a model, by the agents that speak to it.
+/// Returns the measurements of a model, by the agent that was called with it.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub(crate) fn measured_of(
 pub fn measured_agents(store: &dyn Store, model: &str) -> Result<BTreeMap<String, Measured>> {
     let mut agents: BTreeMap<String, Vec<Measurement>> = BTreeMap::new();
     for kind in [FigureKind::Tokens, FigureKind::Protocol] {
-        for measurement in found(store, kind, None, model)? {
+        for measurement in find_measurements(store, kind, None, model)? {
             agents
                 .entry(measurement.agent.clone())
                 .or_default()
@@ -67,7 +67,7 @@ pub fn measured_agents(store: &dyn Store, model: &str) -> Result<BTreeMap<String
         .collect())
 }
 
-fn found(
+fn find_measurements(
     store: &dyn Store,
     kind: FigureKind,
     agent: Option<&str>,
@@ -84,40 +84,40 @@ fn found(
         .collect())
 }
 
-/// Returns a model's name as the catalogue has it, so that all its names have the same figures.
-fn known(catalogue: &Catalogue, model: &str) -> String {
+/// Returns the id of a model in the catalogue, so that measurements under all its names count together.
+fn catalogue_id(catalogue: &Catalogue, model: &str) -> String {
     catalogue
         .find(model)
         .map_or(model, |known| &known.id)
         .to_owned()
 }
 
-/// Returns an agent's name without the model that it may hold.
-fn bare(agent: &str) -> &str {
+/// Returns the name of an agent without the model in `AGENT:MODEL`.
+fn without_model(agent: &str) -> &str {
     agent.split_once(':').map_or(agent, |(agent, _)| agent)
 }
 
-/// Keeps a figure of an agent and its model. That it cannot be kept is told, and undoes nothing.
-pub(crate) fn keep(
+/// Records a measurement of an agent and its model. A failure is logged; the turn counts without it.
+pub(crate) fn record_figure(
     workspace: &Workspace,
     store: &dyn Store,
     agent: &str,
     model: Option<&str>,
     figure: Figure,
 ) {
-    let keep = || {
+    let record = || {
         let catalogue = workspace.catalogue()?;
-        let model = model.map(|model| known(catalogue, model));
+        let model = model.map(|model| catalogue_id(catalogue, model));
         store.measure(
             &Measurement {
-                agent: bare(agent).to_owned(),
+                agent: without_model(agent).to_owned(),
                 model,
                 figure,
             },
             clock::now(),
         )
     };
-    if let Err(error) = keep() {
+    if let Err(error) = record() {
         log::warn!("what was measured of `{agent}` is not kept: {error}");
     }
 }

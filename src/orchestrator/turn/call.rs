@@ -18,7 +18,7 @@ use crate::models::{
     Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, StepResult,
     UsageMetrics, Why,
 };
-use crate::orchestrator::workspace::{Workspace, doubt_ledger};
+use crate::orchestrator::workspace::{Workspace, distrust_ledger};
 use crate::parse::RepairKind;
 use crate::store::{Scope, blob_id};
 
@@ -444,7 +444,7 @@ fn refuse_reply(workspace: &Workspace, folder: &Path, error: Error) -> Error {
         error.kind(),
         ErrorKind::LedgerChanged | ErrorKind::LedgerUnusable
     ) {
-        doubt_ledger(workspace, &error);
+        distrust_ledger(workspace, &error);
     }
     error
 }

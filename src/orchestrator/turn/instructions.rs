@@ -80,7 +80,7 @@ fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
                     _ => phase,
                 };
                 let phase = waited.map(|mode| format!(" at {mode}")).unwrap_or_default();
-                let date: String = clock::utc(*time).chars().take(10).collect();
+                let date: String = clock::format_utc(*time).chars().take(10).collect();
                 notes.push(format!(
                     "{date}, {}{phase}:\n{}",
                     name(*decision),

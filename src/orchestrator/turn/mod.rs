@@ -50,7 +50,7 @@ pub use prepare::{next_state, tokens_roughly};
 pub use progress::{ProgressEvent, ProgressReceiver, ProgressSender, progress_channel};
 pub use record::{CallRecord, ReplyRecord, TurnRecord};
 pub use recover::recover_all;
-pub use reply_reader::MOST_REPAIRS;
+pub use reply_reader::MAX_REPAIRS;
 pub use report::{Overruled, TurnReport};
 pub use request::{BlockContent, NamedBlock, ReviewTree, TurnRequest};
 pub use resume::{replay, resume};

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::models::paths::CALLS_FOLDER;
 use crate::models::{CallOutcome, Permission, Reply, SessionId};
 use crate::ops::{SnapshotScope, TreeSnapshot};
-use crate::orchestrator::workspace::names_secrets;
+use crate::orchestrator::workspace::is_secret_file;
 
 /// Maximum number of changed files that are named.
 const MAX_NAMED_FILES: usize = 5;
@@ -84,7 +84,7 @@ impl ReadOnlyGuard<'_> {
             root,
             session,
             updates,
-            always: names_secrets,
+            always: is_secret_file,
         })
     }
 

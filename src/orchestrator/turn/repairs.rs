@@ -3,7 +3,7 @@
 use super::call::{AgentCalls, Answer};
 use super::document_checks::check_documents;
 use super::progress::ProgressEvent;
-use super::reply_reader::{MOST_REPAIRS, ReplyReader};
+use super::reply_reader::{MAX_REPAIRS, ReplyReader};
 use crate::error::{ErrorKind, Result};
 use crate::models::{Response, UsageMetrics};
 
@@ -29,7 +29,7 @@ pub(crate) fn read_with_repairs(
     let mut usage = first.reply.usage;
     let mut replies = vec![first.reply.text.clone()];
     let mut unrecorded = Some(first);
-    let most = calls.turn.started().repairs.min(MOST_REPAIRS);
+    let most = calls.turn.started().repairs.min(MAX_REPAIRS);
 
     for number in 1..=most {
         let Some(repair) = reader.repair(&response) else {

@@ -13,7 +13,7 @@ use crate::orchestrator::workspace::Workspace;
 use crate::parse::{self, Context, Grammar, Repair};
 
 /// Most repairs of a turn.
-pub const MOST_REPAIRS: u8 = 2;
+pub const MAX_REPAIRS: u8 = 2;
 
 /// What a turn's replies are read with: the turn as the ledger keeps it, and the pack.
 pub(crate) struct ReplyReader<'a> {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths::CALLS_FOLDER;
 use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, State, StepOutcome};
 use crate::ops::{ChangeSite, CheckJob, Repository, ReviewSite, Site, Worktree};
-use crate::orchestrator::workspace::{check_checks, names_secrets};
+use crate::orchestrator::workspace::{check_checks, is_secret_file};
 
 /// The place where a turn works.
 pub(crate) struct TurnSite {
@@ -83,7 +83,7 @@ impl TurnSite {
         };
 
         let repository = workspace.repository(&context.run.git)?.clone();
-        let path = workspace.own_tree(session)?;
+        let path = workspace.worktree_path(session)?;
         let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
             let message = format!("the worktree of `{session}` is missing");
             return Err(
@@ -168,7 +168,7 @@ impl TurnSite {
             failed: change.failed.as_deref(),
             findings: &change.findings,
             checks: change.checks.job(context, &self.tree),
-            holds_secrets: |path| names_secrets(path.as_ref()),
+            holds_secrets: |path| is_secret_file(path.as_ref()),
             accept_unshown,
             merges: settings.change.finish == Finish::Merge,
         });

@@ -1,7 +1,7 @@
 //! Compares the tokens that an agent reports for a prompt with our own count.
 
 use super::active_turn::ActiveTurn;
-use super::calibration::keep;
+use super::calibration::record_figure;
 use crate::compose::{Counter, seems_cut};
 use crate::error::Result;
 use crate::models::{Figure, Format, Reply, Why, grouped};
@@ -26,7 +26,7 @@ pub(crate) fn compare_tokens(
         let context = turn.session.context;
         let figure = Figure::Tokens { ours, reported };
         let agent = &started.agent;
-        keep(context.workspace, context.store, agent, Some(model), figure);
+        record_figure(context.workspace, context.store, agent, Some(model), figure);
     }
     if !seems_cut(ours, reported) {
         return None;

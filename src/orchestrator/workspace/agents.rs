@@ -1,4 +1,4 @@
-//! Which agent is asked: the one that is named, the one that is set, or one that is there.
+//! Selection of the agent and the model of a turn.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 use crate::store::Store;
 
 impl Workspace {
-    /// Returns the agent that is asked: the one that is named, the mode's from the settings, or one that is on PATH.
+    /// Returns the agent of a request: the one it names, the mode's from the settings, or one that is installed.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid` with the place.
-    pub fn agent(&self, ask: &TurnRequest) -> Result<Option<AgentName>> {
-        match &ask.agent {
+    pub fn agent(&self, request: &TurnRequest) -> Result<Option<AgentName>> {
+        match &request.agent {
             Some(agent) => Ok(Some(agent.clone())),
-            None => self.agent_of(&ask.mode),
+            None => self.default_agent(&request.mode),
         }
     }
 
@@ -42,46 +42,45 @@ impl Workspace {
         })
     }
 
-    /// Returns the model to write for: the one that is named, in the agent's name or apart from it, the one that is set
-    /// for the mode, or the one that the agent's definition names. What is set for a mode is for its own agent alone.
+    /// Returns the model that a prompt is written for. The first of these counts: the request's model, the model in the
+    /// agent's name, the mode's model from the settings, the model of the agent's definition.
+    ///
+    /// The mode's model from the settings applies only to the mode's default agent: another agent may not have it.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid` with the place.
-    pub fn model(&self, ask: &TurnRequest) -> Result<Option<String>> {
-        if ask.model.is_some() {
-            return Ok(ask.model.clone());
+    pub fn model(&self, request: &TurnRequest) -> Result<Option<String>> {
+        if request.model.is_some() {
+            return Ok(request.model.clone());
         }
-        let agent = self.agent(ask)?;
-        let named = match &agent {
+
+        let agent = self.agent(request)?;
+        let in_name = match &agent {
             Some(agent) => self
                 .agents()?
                 .known(agent.as_str())
                 .and_then(|(_, model)| model),
             None => None,
         };
-        let set = self
-            .settings
-            .modes
-            .get(&ask.mode)
-            .and_then(|mode| mode.model.as_ref());
-        if let (None, Some(set)) = (named, set)
-            && agent == self.agent_of(&ask.mode)?
+        let mode_settings = self.settings.modes.get(&request.mode);
+        let of_mode = mode_settings.and_then(|mode| mode.model.as_ref());
+        if let (None, Some(of_mode)) = (in_name, of_mode)
+            && agent == self.default_agent(&request.mode)?
         {
-            return Ok(Some(set.clone()));
+            return Ok(Some(of_mode.clone()));
         }
-        let Some(agent) = agent else { return Ok(None) };
-        Ok(self.agents()?.model(agent.as_str()).map(str::to_owned))
+
+        match agent {
+            Some(agent) => Ok(self.agents()?.model(agent.as_str()).map(str::to_owned)),
+            None => Ok(None),
+        }
     }
 
-    /// Returns what an agent may do in a mode: what the pack allows, or less if the settings say so.
+    /// Returns the permission of an agent in a mode. Settings can restrict the pack's permission, not extend it.
     pub(crate) fn permission(&self, mode: &Mode, spec: &ModeSpec) -> Permission {
-        let set = self
-            .settings
-            .modes
-            .get(mode)
-            .and_then(|mode| mode.permission);
-        match set {
+        let mode_settings = self.settings.modes.get(mode);
+        match mode_settings.and_then(|mode| mode.permission) {
             Some(Permission::ReadOnly) => Permission::ReadOnly,
             Some(Permission::Edit) | None => spec.permission,
         }
@@ -93,51 +92,54 @@ impl Workspace {
         path_of(&self.options.environment)
     }
 
-    /// Returns the agents that are on PATH and would be taken if nothing names one, the first first.
-    pub fn present(&self) -> &[AgentName] {
-        self.present.get_or_init(|| {
+    /// Returns the default agents that are installed, in order of preference.
+    pub fn installed_agents(&self) -> &[AgentName] {
+        self.installed.get_or_init(|| {
             let Some(path) = self.path() else {
                 return Vec::new();
             };
-            let names = DEFAULT_AGENTS
+
+            // A custom definition may run a command with another name; shipped agents are named after their commands.
+            let custom = self.custom_agents().unwrap_or_default();
+            let is_installed = |name: &&str| match custom.find(name) {
+                Some(spec) => find_command(path, spec.command()).is_some(),
+                None => find_command(path, name).is_some(),
+            };
+            DEFAULT_AGENTS
                 .lines()
                 .map(str::trim)
-                .filter(|line| !line.starts_with('#'));
-            // A definition of the user's own may be of another command; the shipped ones are called as they are named.
-            let own = self.own_agents().unwrap_or_default();
-            let command = |name: &str| {
-                own.find(name)
-                    .map_or(name.to_owned(), |spec| spec.command().to_owned())
-            };
-            let there = names.filter(|name| find_command(path, &command(name)).is_some());
-            there.filter_map(|name| AgentName::new(name).ok()).collect()
+                .filter(|line| !line.starts_with('#'))
+                .filter(is_installed)
+                .filter_map(|name| AgentName::new(name).ok())
+                .collect()
         })
     }
 
-    /// Tells of a mode that judges the work of another whether both are by the same vendor: the mode that is judged,
-    /// and the agent.
+    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of its own vendor.
     ///
     /// # Errors
     ///
     /// `ConfigInvalid` with the place.
     pub fn judges_itself(&self, mode: &Mode) -> Result<Option<(Mode, AgentName)>> {
-        let Some(judged) = self
-            .pack
-            .modes
-            .get(mode)
-            .and_then(|spec| spec.judges.clone())
-        else {
+        let Some(judged) = self.judged_mode(mode) else {
             return Ok(None);
         };
-        let (Some(judge), Some(worker)) = (self.agent_of(mode)?, self.agent_of(&judged)?) else {
+        let Some(judge) = self.default_agent(mode)? else {
             return Ok(None);
         };
-        Ok((self.vendor(&judge)? == self.vendor(&worker)?).then_some((judged, judge)))
+        let Some(author) = self.default_agent(judged)? else {
+            return Ok(None);
+        };
+
+        let is_same_vendor = self.vendor(&judge)? == self.vendor(&author)?;
+        Ok(is_same_vendor.then(|| (judged.clone(), judge)))
     }
 
-    /// Returns the author and the mode of the work that a turn judges, if the judge is the same agent or one of the same
-    /// vendor. The author is the agent of the session's last turn in the judged mode; before there is one, the agent that
-    /// would be chosen, unless a judge is named. Agents that only play a script are nobody's author.
+    /// Returns the judged mode and the author if a turn would judge the work of the same agent, or of another one of the
+    /// same vendor.
+    ///
+    /// The author is the agent of the session's last turn in the judged mode. If there is no such turn and the request
+    /// names no judge, it is the default agent of the judged mode. Built-in agents have no vendor and are never reported.
     ///
     /// # Errors
     ///
@@ -145,81 +147,74 @@ impl Workspace {
     pub fn judges_own_work(
         &self,
         store: Option<&dyn Store>,
-        ask: &TurnRequest,
+        request: &TurnRequest,
     ) -> Result<Option<(Mode, AgentName)>> {
-        let Some(judged) = self
-            .pack
-            .modes
-            .get(&ask.mode)
-            .and_then(|spec| spec.judges.clone())
-        else {
+        let Some(judged) = self.judged_mode(&request.mode) else {
             return Ok(None);
         };
-        let Some(judge) = self.agent(ask)?.filter(|judge| !is_builtin(judge.as_str())) else {
+        let judge = self.agent(request)?;
+        let Some(judge) = judge.filter(|judge| !is_builtin(judge.as_str())) else {
             return Ok(None);
         };
-        let author = match last_agent(store, ask.works_on(), &judged)? {
-            None if ask.agent.is_none() => self.agent_of(&judged)?,
+        let author = match last_agent(store, request.works_on(), judged)? {
+            None if request.agent.is_none() => self.default_agent(judged)?,
             author => author,
         };
         let Some(author) = author else {
             return Ok(None);
         };
-        Ok((self.vendor(&judge)? == self.vendor(&author)?).then_some((judged, author)))
+
+        let is_same_vendor = self.vendor(&judge)? == self.vendor(&author)?;
+        Ok(is_same_vendor.then(|| (judged.clone(), author)))
     }
 
-    /// Returns the agent of a mode that nothing else is said of.
-    fn agent_of(&self, mode: &Mode) -> Result<Option<AgentName>> {
-        if let Some(agent) = self.settings.agents.get(mode) {
+    /// Returns the mode whose work a mode judges.
+    fn judged_mode(&self, mode: &Mode) -> Option<&Mode> {
+        self.pack.modes.get(mode)?.judges.as_ref()
+    }
+
+    /// Returns the agent of a mode for requests that name none: from the settings of the mode, from those of the mode
+    /// that it is `like`, or an installed one. A mode that judges another gets an agent of another vendor if possible.
+    fn default_agent(&self, mode: &Mode) -> Result<Option<AgentName>> {
+        let configured = &self.settings.agents;
+        if let Some(agent) = configured.get(mode) {
             return Ok(Some(agent.clone()));
         }
-        let like = self
-            .pack
-            .modes
-            .get(mode)
-            .and_then(|spec| spec.like.as_ref());
-        if let Some(agent) = like.and_then(|like| self.settings.agents.get(like)) {
+        let spec = self.pack.modes.get(mode);
+        let like = spec.and_then(|spec| spec.like.as_ref());
+        if let Some(agent) = like.and_then(|like| configured.get(like)) {
             return Ok(Some(agent.clone()));
         }
-        let present = self.present();
-        let judged = self
-            .pack
-            .modes
-            .get(mode)
-            .and_then(|spec| spec.judges.as_ref());
-        if let Some(judged) = judged.filter(|judged| present.len() > 1 && *judged != mode)
-            && let Some(worker) = self.settings.agents.get(judged).or(present.first())
+
+        let installed = self.installed_agents();
+        let judged = self.judged_mode(mode).filter(|judged| *judged != mode);
+        if let Some(judged) = judged
+            && installed.len() > 1
+            && let Some(author) = configured.get(judged).or(installed.first())
         {
-            // Who judges is better not of the same house as who is judged.
-            let vendor = self.vendor(worker)?;
-            for other in present {
-                if self.vendor(other)? != vendor {
-                    return Ok(Some(other.clone()));
+            let author_vendor = self.vendor(author)?;
+            for agent in installed {
+                if self.vendor(agent)? != author_vendor {
+                    return Ok(Some(agent.clone()));
                 }
             }
         }
-        Ok(present.first().cloned())
+        Ok(installed.first().cloned())
     }
 
-    /// Returns who makes the models of an agent; if nothing is known of that, the agent's own name.
+    /// Returns the vendor of an agent's models; if its definition names none, the agent's name without the model.
     fn vendor(&self, agent: &AgentName) -> Result<String> {
         let vendor = match self.agents()?.known(agent.as_str()) {
             Some((AgentKind::Command(spec), _)) => spec.vendor.clone(),
             Some((AgentKind::Http(provider), _)) => provider.vendor.clone(),
             None => None,
         };
-        Ok(vendor.unwrap_or_else(|| {
-            agent
-                .as_str()
-                .split(':')
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        }))
+        let name = agent.as_str().split(':').next().unwrap_or_default();
+        Ok(vendor.unwrap_or_else(|| name.to_owned()))
     }
 }
 
-/// Returns the agent of the last turn that a session took in a mode.
+/// Returns the agent of a session's last turn in a mode.
 fn last_agent(
     store: Option<&dyn Store>,
     session: Option<&SessionId>,
@@ -228,6 +223,7 @@ fn last_agent(
     let (Some(store), Some(session)) = (store, session) else {
         return Ok(None);
     };
+
     let events = store.events(session)?;
     let last = events.iter().rev().find_map(|(_, event)| match event {
         Event::Started(started) if started.mode == *mode => Some(started.agent.as_str()),

@@ -1,4 +1,4 @@
-//! What a prompt is made from: the project's own words, its tree, a change's artifacts, and what the caller gives.
+//! Context of a prompt: variables and context items from the project, a change's artifacts and the caller.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::ProjectFiles;
 use super::Workspace;
-use super::secret_files;
+use super::secret_files::refuse_secret_file;
 use crate::compose::{SourcedItem, Variables, trim_block};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, OperationId, SessionId, paths};
@@ -16,10 +16,10 @@ use crate::pack::{LayerContent, ModeSpec, Owner, Pack, Prose, Template};
 use crate::secret::Secrets;
 use crate::text::glob::matches_path;
 
-/// Where the project describes itself.
+/// File in which the project describes itself.
 pub(crate) const PROJECT_FILE: &str = paths::PROJECT_FILE;
 
-/// Variable with the forms of the files that a mode writes.
+/// Variable with the skeletons of the files that a mode writes.
 const SKELETON: &str = "SKELETON";
 
 /// Placeholder in skeletons for the id of the change.
@@ -28,20 +28,20 @@ const CHANGE_ID: &str = "<change-id>";
 /// Source of a context item that the caller named.
 const GIVEN: &str = "given by the caller";
 
-/// What a prompt is made from: values, items and where each came from, without anything that no prompt may hold.
+/// Variables and context items of a prompt, with the source of each. Secrets are redacted.
 #[derive(Debug, Default)]
 pub struct PromptContext {
-    /// The values of variables.
+    /// Values of variables.
     pub variables: Variables,
     /// Texts of the pack by variable, such as skeletons, which are inserted verbatim.
     pub pack_texts: Variables,
-    /// For each variable with a value, where it came from.
+    /// Name and source of each variable that has a value.
     pub sources: Vec<(String, String)>,
-    /// The numbers of the change's tasks, if it has a list of them.
+    /// Numbers of the change's tasks; `None` without a task list.
     pub tasks: Option<Vec<String>>,
-    /// Context items.
+    /// Context items, in the order of the prompt.
     pub items: Vec<SourcedItem>,
-    /// What the project says of itself, and where.
+    /// The project's description of itself, and the names of the files with it.
     pub project: Option<(String, String)>,
 }
 
@@ -66,122 +66,123 @@ impl PromptContext {
         });
     }
 
-    /// Takes out what no prompt may hold.
-    fn without(mut self, secrets: &Secrets) -> Self {
-        let clean = |text: &mut String| {
-            if let Cow::Owned(clean) = secrets.redact(text) {
-                *text = clean;
-            }
-        };
-        self.variables
-            .values_mut()
-            .chain(self.pack_texts.values_mut())
-            .for_each(clean);
-        self.project.iter_mut().for_each(|(text, _)| clean(text));
-        for given in &mut self.items {
-            let (name, content) = (
-                secrets.redact(given.item.name()),
-                secrets.redact(given.item.content()),
-            );
-            if let (Cow::Owned(_), _) | (_, Cow::Owned(_)) = (&name, &content) {
-                given.item = ContextItem::new(given.item.kind(), name, content);
-            }
-        }
-        self
-    }
-
+    /// Sets a variable.
     fn set(&mut self, name: &str, value: String, source: impl Into<String>) {
         self.variables.insert(name.to_owned(), value);
         self.sources.push((name.to_owned(), source.into()));
     }
+
+    /// Redacts secrets in all values, texts and items.
+    fn redact(&mut self, secrets: &Secrets) {
+        let redact = |text: &mut String| {
+            if let Cow::Owned(redacted) = secrets.redact(text) {
+                *text = redacted;
+            }
+        };
+        self.variables.values_mut().for_each(redact);
+        self.pack_texts.values_mut().for_each(redact);
+        if let Some((text, _)) = &mut self.project {
+            redact(text);
+        }
+
+        for given in &mut self.items {
+            let name = secrets.redact(given.item.name());
+            let content = secrets.redact(given.item.content());
+            let has_changed = matches!(name, Cow::Owned(_)) || matches!(content, Cow::Owned(_));
+            if has_changed {
+                given.item = ContextItem::new(given.item.kind(), name, content);
+            }
+        }
+    }
 }
 
-/// Gathers what a template uses; what it does not use is not looked for.
+/// Gathers the context of a request. Variables that the template does not use are not computed.
 pub(crate) fn gather(
     workspace: &Workspace,
-    ask: &TurnRequest,
+    request: &TurnRequest,
     spec: &ModeSpec,
     template: Option<&Template>,
 ) -> Result<PromptContext> {
-    let tree = workspace.tree(ask.works_on());
+    let tree = workspace.tree(request.works_on());
     let root = tree.as_path();
-    let uses = |name: &str| match template {
-        Some(template) => template
-            .text
-            .variables
-            .iter()
-            .any(|variable| variable.name == name),
-        None => workspace
-            .pack
-            .variables
-            .iter()
-            .any(|variable| variable == name),
-    };
-    let mut found = PromptContext::default();
-    if workspace.pack.has_layer(LayerContent::Project) {
-        found.project = ProjectFiles {
-            root: workspace.root.clone(),
-        }
-        .read();
+    let mut context = PromptContext::default();
+
+    gather_project(workspace, root, template, &mut context)?;
+    if uses_variable(workspace, template, SKELETON) {
+        gather_skeletons(workspace, request, spec, &mut context);
     }
-    if uses("PROJECT_CONTEXT")
-        && let Some(text) = project_text(workspace)?
-        && !text.trim().is_empty()
-    {
-        found.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
-    }
-    if uses("PROJECT_STRUCTURE") {
-        let tree = ops::structure(root, workspace.settings.structure)?;
-        found.set("PROJECT_STRUCTURE", tree, "the project's tree");
-    }
-    let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
-    if uses(SKELETON) && !skeletons.is_empty() {
-        let texts: Vec<&str> = skeletons
-            .iter()
-            .map(|skeleton| skeleton.text.trim_end())
-            .collect();
-        let named = |(name, skeleton): (&String, &&Prose)| match skeleton.owner {
-            Owner::BuiltIn => name.clone(),
-            Owner::Project | Owner::User | Owner::Memory => skeleton.origin.clone(),
-        };
-        let names: Vec<String> = spec.skeletons.iter().zip(&skeletons).map(named).collect();
-        let source = format!(
-            "skeletons of the pack {}: {}",
-            workspace.pack.name,
-            names.join(", ")
-        );
-        let text = texts.join("\n\n");
-        let text = ask
-            .works_on()
-            .map_or_else(|| text.clone(), |id| text.replace(CHANGE_ID, id.as_str()));
-        found.pack_texts.insert(SKELETON.to_owned(), text);
-        found.sources.push((SKELETON.to_owned(), source));
-    }
+
     let needs_folder = spec.before.contains(&OperationId::ChangeRequire);
-    match ask.works_on() {
+    match request.works_on() {
         Some(session) if needs_folder || ops::has_change(root, session) => {
-            gather_change(root, session, spec, &mut found)?;
+            gather_change(root, session, spec, &mut context)?;
         }
         // The turns of a session need not write a file, so a session may have no folder and no artifacts.
         session => check_required(session, spec, &[])?,
     }
-    ask.found
-        .iter()
-        .for_each(|(item, source)| found.add(item.clone(), source));
-    gather_blocks(root, &workspace.pack, ask, &mut found)?;
-    gather_given(root, ask, &mut found)?;
-    if let Some(index) = artifact_index(&found.items) {
-        found.set("ARTIFACTS", index, "the artifacts in the context");
+
+    for (item, source) in &request.found {
+        context.add(item.clone(), source);
     }
-    for (name, value) in &ask.variables {
-        found.sources.retain(|(known, _)| known != name);
-        found.set(name, value.clone(), "the caller");
+    gather_blocks(root, &workspace.pack, request, &mut context)?;
+    gather_given(root, request, &mut context)?;
+
+    if let Some(index) = artifact_index(&context.items) {
+        context.set("ARTIFACTS", index, "the artifacts in the context");
     }
-    Ok(found.without(&workspace.secrets))
+    for (name, value) in &request.variables {
+        context.sources.retain(|(known, _)| known != name);
+        context.set(name, value.clone(), "the caller");
+    }
+
+    context.redact(&workspace.secrets);
+    Ok(context)
 }
 
-/// Returns what the project says of itself: what the user says, not what an agent may have made of it in a work tree,
-/// and in a review not what is reviewed.
+/// Returns true if the template uses a variable; without a template, if the pack declares it.
+fn uses_variable(workspace: &Workspace, template: Option<&Template>, name: &str) -> bool {
+    match template {
+        Some(template) => {
+            let mut variables = template.text.variables.iter();
+            variables.any(|variable| variable.name == name)
+        }
+        None => {
+            let mut variables = workspace.pack.variables.iter();
+            variables.any(|variable| variable == name)
+        }
+    }
+}
+
+/// Adds the project's description of itself, and the list of its files.
+fn gather_project(
+    workspace: &Workspace,
+    root: &Path,
+    template: Option<&Template>,
+    context: &mut PromptContext,
+) -> Result<()> {
+    if workspace.pack.has_layer(LayerContent::Project) {
+        let files = ProjectFiles {
+            root: workspace.root.clone(),
+        };
+        context.project = files.read();
+    }
+
+    if uses_variable(workspace, template, "PROJECT_CONTEXT")
+        && let Some(text) = project_text(workspace)?
+        && !text.trim().is_empty()
+    {
+        context.set("PROJECT_CONTEXT", text.trim().to_owned(), PROJECT_FILE);
+    }
+
+    if uses_variable(workspace, template, "PROJECT_STRUCTURE") {
+        let structure = ops::structure(root, workspace.settings.structure)?;
+        context.set("PROJECT_STRUCTURE", structure, "the project's tree");
+    }
+    Ok(())
+}
+
+/// Returns the text of `agentd/project.md`: the one in the project's root, which agents in worktrees cannot edit; in a
+/// review the one of the base, not the one under review.
 fn project_text(workspace: &Workspace) -> Result<Option<String>> {
     match &workspace.base {
         Some(base) => Ok(base.project_text.clone()),
@@ -189,41 +190,85 @@ fn project_text(workspace: &Workspace) -> Result<Option<String>> {
     }
 }
 
+/// Adds the mode's skeletons as one variable, with the id of the change filled in.
+fn gather_skeletons(
+    workspace: &Workspace,
+    request: &TurnRequest,
+    spec: &ModeSpec,
+    context: &mut PromptContext,
+) {
+    let skeletons: Vec<&Prose> = workspace.pack.skeletons_of(spec).collect();
+    if skeletons.is_empty() {
+        return;
+    }
+
+    let names: Vec<&str> = spec
+        .skeletons
+        .iter()
+        .zip(&skeletons)
+        .map(|(name, skeleton)| match skeleton.owner {
+            Owner::BuiltIn => name.as_str(),
+            Owner::Project | Owner::User | Owner::Memory => skeleton.origin.as_str(),
+        })
+        .collect();
+    let source = format!(
+        "skeletons of the pack {}: {}",
+        workspace.pack.name,
+        names.join(", ")
+    );
+
+    let texts: Vec<&str> = skeletons
+        .iter()
+        .map(|skeleton| skeleton.text.trim_end())
+        .collect();
+    let mut text = texts.join("\n\n");
+    if let Some(id) = request.works_on() {
+        text = text.replace(CHANGE_ID, id.as_str());
+    }
+
+    context.pack_texts.insert(SKELETON.to_owned(), text);
+    context.sources.push((SKELETON.to_owned(), source));
+}
+
+/// Adds the artifacts of a change and its open tasks.
 fn gather_change(
     root: &Path,
     session: &SessionId,
     spec: &ModeSpec,
-    found: &mut PromptContext,
+    context: &mut PromptContext,
 ) -> Result<()> {
     let artifacts = ops::artifacts(root, session, &spec.artifacts)?;
     check_required(Some(session), spec, &artifacts)?;
     for (name, text) in artifacts {
         let source = format!("the change {session}");
-        found.add(ContextItem::new(ContextKind::Artifact, name, text), source);
+        context.add(ContextItem::new(ContextKind::Artifact, name, text), source);
     }
-    let tasks = ops::artifacts(root, session, &[paths::TASKS_FILE.to_owned()])?;
-    if let Some((_, text)) = tasks.first() {
-        found.tasks = Some(ops::task_ids(text));
-        let open = ops::open_tasks(text);
-        if open.skipped > 0 {
-            log::warn!(
-                "left out of `{session}`: {} open tasks not written as `- [ ] 1.1 text`",
-                open.skipped
-            );
-        }
-        let source = format!("tasks.md of the change {session}, open: {}", open.count);
-        // Who does them over after a review sees them all.
-        let tasks = if open.count > 0 {
-            open.text
-        } else {
-            text.trim().to_owned()
-        };
-        found.set("TASKS", tasks, source);
+
+    let task_files = ops::artifacts(root, session, &[paths::TASKS_FILE.to_owned()])?;
+    let Some((_, text)) = task_files.first() else {
+        return Ok(());
+    };
+    context.tasks = Some(ops::task_ids(text));
+    let open = ops::open_tasks(text);
+    if open.skipped > 0 {
+        log::warn!(
+            "left out of `{session}`: {} open tasks not written as `- [ ] 1.1 text`",
+            open.skipped
+        );
     }
+
+    let source = format!("tasks.md of the change {session}, open: {}", open.count);
+    // An agent that reworks finished tasks after a review sees all of them.
+    let tasks = if open.count > 0 {
+        open.text
+    } else {
+        text.trim().to_owned()
+    };
+    context.set("TASKS", tasks, source);
     Ok(())
 }
 
-/// Checks that each pattern of a mode's artifacts matches one, if the mode requires them.
+/// Checks that each artifact pattern of a mode matches an artifact, if the mode requires its artifacts.
 fn check_required(
     session: Option<&SessionId>,
     spec: &ModeSpec,
@@ -232,6 +277,7 @@ fn check_required(
     if !spec.artifacts_required {
         return Ok(());
     }
+
     let missing: Vec<&str> = spec
         .artifacts
         .iter()
@@ -264,25 +310,25 @@ fn check_required(
 fn gather_blocks(
     root: &Path,
     pack: &Pack,
-    ask: &TurnRequest,
-    found: &mut PromptContext,
+    request: &TurnRequest,
+    context: &mut PromptContext,
 ) -> Result<()> {
-    for block in &ask.blocks {
+    for block in &request.blocks {
         check_block_name(pack, &block.name)?;
     }
 
-    for NamedBlock { name, content } in &ask.blocks {
+    for NamedBlock { name, content } in &request.blocks {
         let (text, source) = match content {
             BlockContent::Text(text) => (text.clone(), GIVEN.to_owned()),
             BlockContent::File(path) => {
                 let source = format!("{}, {GIVEN}", shown_path(root, path));
-                (read_given(root, path, ask.secret_files)?, source)
+                (read_given(root, path, request.secret_files)?, source)
             }
         };
         let text = trim_block(&text);
         if !text.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name.as_str(), text);
-            found.add_named(item, source);
+            context.add_named(item, source);
         }
     }
     Ok(())
@@ -304,49 +350,57 @@ fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::NameInvalid, message).with_hint(hint))
 }
 
-fn gather_given(root: &Path, ask: &TurnRequest, found: &mut PromptContext) -> Result<()> {
+/// Adds the files, artifacts and thoughts that the caller named.
+fn gather_given(root: &Path, request: &TurnRequest, context: &mut PromptContext) -> Result<()> {
     let given = [
-        (ContextKind::Artifact, &ask.artifacts),
-        (ContextKind::File, &ask.files),
+        (ContextKind::Artifact, &request.artifacts),
+        (ContextKind::File, &request.files),
     ];
     for (kind, paths) in given {
         for path in paths {
-            let text = read_given(root, path, ask.secret_files)?;
+            let text = read_given(root, path, request.secret_files)?;
             let item = ContextItem::new(kind, shown_path(root, path), text);
-            found.add_named(item, GIVEN);
+            context.add_named(item, GIVEN);
         }
     }
-    for (index, thought) in ask.thoughts.iter().enumerate() {
+
+    for (index, thought) in request.thoughts.iter().enumerate() {
         let item = ContextItem::new(
             ContextKind::Thought,
             format!("thought {}", index + 1),
             thought.as_str(),
         );
-        found.add_named(item, GIVEN);
+        context.add_named(item, GIVEN);
     }
     Ok(())
 }
 
-/// Reads a file that the caller named. It is resolved once: the file that is checked is the one that is read, even if a
-/// link changes meanwhile.
+/// Reads a file that the caller named. Links are resolved once, so that the checked file is also the one that is read,
+/// even if a link changes in between.
 fn read_given(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if !allow_secrets {
-        secret_files::refuse(path, &target)?;
+        refuse_secret_file(path, &target)?;
     }
     ops::read_resolved_text(root, path, &target)
 }
 
-/// Returns a path as the agent shall know it: relative to the project if it lies in it.
+/// Returns a path as the prompt shows it: relative to the project for a file inside it.
 fn shown_path(root: &Path, path: &Path) -> String {
-    let inside = || {
-        let (root, full) = (root.canonicalize().ok()?, path.canonicalize().ok()?);
-        full.strip_prefix(root).map(PathBuf::from).ok()
-    };
-    ops::visible_path(&inside().unwrap_or_else(|| path.to_path_buf()))
+    match relative_path(root, path) {
+        Some(relative) => ops::visible_path(&relative),
+        None => ops::visible_path(path),
+    }
 }
 
-/// Returns a line for each artifact; its text stands in the context.
+/// Returns the path relative to a root; `None` if it is outside or does not exist.
+fn relative_path(root: &Path, path: &Path) -> Option<PathBuf> {
+    let root = root.canonicalize().ok()?;
+    let path = path.canonicalize().ok()?;
+    path.strip_prefix(root).map(PathBuf::from).ok()
+}
+
+/// Returns a list of the artifacts in the context, one per line, without their texts; `None` if there are none.
 fn artifact_index(items: &[SourcedItem]) -> Option<String> {
     let mut index = String::new();
     for item in items

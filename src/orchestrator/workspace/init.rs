@@ -1,98 +1,100 @@
-//! A project's first files, made from what is found in it.
+//! The first files of a project, drafted from its contents.
 
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::compose::{Variables, inject_variables};
-use crate::config::CheckCommand;
 use crate::error::Result;
 use crate::models::paths;
 use crate::ops::{self, ProjectSummary};
 use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
 
-/// Where the checks stand in the draft of the settings.
+/// Lines in the draft of the settings that are replaced by the checks that were found.
 const CHECKS_DRAFT: &str = "# [review]\n# commands = [\"make test\"]\n";
 
-/// A file that is there now.
+/// Text for a section of `project.md` about which nothing was found.
+const UNKNOWN: &str = "<!-- nothing was found: say it here -->";
+
+/// A file of `init`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Created {
-    /// The file, relative to the project's root.
+pub struct CreatedFile {
+    /// Path relative to the project's root.
     pub path: &'static str,
-    /// Whether it is new; an existing file is left alone.
+    /// False if the file existed; it is left unchanged then.
     pub created: bool,
 }
 
-/// Writes `agentd/project.md` and `agentd/config.toml` unless they are there.
+/// Writes `agentd/project.md` and `agentd/config.toml` unless they exist.
 ///
 /// # Errors
 ///
 /// `FileUnusable` if the project cannot be read or written.
-pub fn init(root: &Path) -> Result<Vec<Created>> {
-    let draft = inject_variables(PROJECT_DRAFT, &values(&ops::summarize_project(root)?));
+pub fn init_project(root: &Path) -> Result<Vec<CreatedFile>> {
+    let summary = ops::summarize_project(root)?;
+    let project = inject_variables(PROJECT_DRAFT, &draft_variables(&summary));
     let [config, _] = config_drafts(root);
+
     let files = [
-        (paths::PROJECT_FILE, draft.as_str()),
+        (paths::PROJECT_FILE, project.as_str()),
         (paths::CONFIG_FILE, config.as_str()),
     ];
     files
         .into_iter()
         .map(|(path, text)| {
-            ops::create_new(root, path, text).map(|created| Created { path, created })
+            let created = ops::create_new(root, path, text)?;
+            Ok(CreatedFile { path, created })
         })
         .collect()
 }
 
-/// Returns what `init` writes into `agentd/config.toml`: with the checks that are found now, and with none.
+/// Returns the drafts of `agentd/config.toml`: with the checks that are found now, and without checks.
 pub(crate) fn config_drafts(root: &Path) -> [String; 2] {
-    // What is found is of plain words, which are quoted alike everywhere.
-    let line = |check: CheckCommand| format!("  {:?},\n", check.run);
-    let commands: Vec<String> = ops::detect_checks(root).into_iter().map(line).collect();
-    let found = match commands.is_empty() {
-        true => CONFIG_DRAFT.to_owned(),
-        false => {
-            let table = format!("[review]\ncommands = [\n{}]\n", commands.concat());
-            CONFIG_DRAFT.replacen(CHECKS_DRAFT, &table, 1)
-        }
-    };
-    [found, CONFIG_DRAFT.to_owned()]
+    let without_checks = CONFIG_DRAFT.to_owned();
+    // Detected commands are plain words, so Rust's quoting is also valid TOML.
+    let commands: String = ops::detect_checks(root)
+        .into_iter()
+        .map(|check| format!("  {:?},\n", check.run))
+        .collect();
+    if commands.is_empty() {
+        return [without_checks.clone(), without_checks];
+    }
+
+    let table = format!("[review]\ncommands = [\n{commands}]\n");
+    let with_checks = CONFIG_DRAFT.replacen(CHECKS_DRAFT, &table, 1);
+    [with_checks, without_checks]
 }
 
-fn values(summary: &ProjectSummary) -> Variables {
-    let list = |items: &[String], empty: &str| match items {
-        [] => format!("- {empty}"),
-        items => items
-            .iter()
-            .map(|item| format!("- {item}"))
-            .collect::<Vec<_>>()
-            .join("\n"),
-    };
-    let code = |items: &[String]| {
-        items
-            .iter()
-            .map(|item| format!("`{item}`"))
-            .collect::<Vec<_>>()
-    };
-    let guides: Vec<String> = code(&summary.guides)
+/// Returns the values for the draft of `project.md`.
+fn draft_variables(summary: &ProjectSummary) -> Variables {
+    let description = summary.summary.as_deref().unwrap_or(UNKNOWN);
+    let guides: Vec<String> = quote_all(&summary.guides)
         .iter()
         .map(|guide| format!("See {guide}."))
         .collect();
-    let unknown = "<!-- nothing was found: say it here -->";
-    [
+
+    let values = [
         ("TITLE", summary.title.clone()),
-        (
-            "SUMMARY",
-            summary
-                .summary
-                .clone()
-                .unwrap_or_else(|| unknown.to_owned()),
-        ),
-        ("STACK", list(&summary.stack, unknown)),
-        ("COMMANDS", list(&code(&summary.commands), unknown)),
-        ("LAYOUT", list(&code(&summary.layout), unknown)),
-        ("CONVENTIONS", list(&guides, unknown)),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
+        ("SUMMARY", description.to_owned()),
+        ("STACK", format_list(&summary.stack)),
+        ("COMMANDS", format_list(&quote_all(&summary.commands))),
+        ("LAYOUT", format_list(&quote_all(&summary.layout))),
+        ("CONVENTIONS", format_list(&guides)),
+    ];
+    values
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn quote_all(items: &[String]) -> Vec<String> {
+    items.iter().map(|item| format!("`{item}`")).collect()
+}
+
+fn format_list(items: &[String]) -> String {
+    if items.is_empty() {
+        return format!("- {UNKNOWN}");
+    }
+    let lines: Vec<String> = items.iter().map(|item| format!("- {item}")).collect();
+    lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! What a project says of itself, read from its files.
+//! The project's description of itself, read from its files.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,26 @@ use crate::compose::ProjectMemory;
 use crate::error::Result;
 use crate::ops;
 
-/// The files in which a project describes itself, in the order in which they are shown.
-const FILES: [&str; 4] = ["profile.md", "CLAUDE.md", "AGENTS.md", "README.md"];
+/// Files in which a project describes itself, in the order in which prompts show them.
+const DESCRIPTION_FILES: [&str; 4] = ["profile.md", "CLAUDE.md", "AGENTS.md", "README.md"];
 
 /// A project's own description: `profile.md`, `CLAUDE.md`, `AGENTS.md` and `README.md` at its root.
 #[derive(Clone, Debug)]
 pub struct ProjectFiles {
-    /// The project's root.
+    /// Root folder of the project.
     pub root: PathBuf,
 }
 
 impl ProjectFiles {
-    /// Returns the texts of the files, each under its name, and the list of their names; `None` if all are missing or
-    /// blank.
+    /// Returns the texts of the files, each below its name as heading, and the list of their names; `None` if all are
+    /// missing or blank.
     ///
-    /// A file that exists and cannot be read is left out with a warning that names it: a prompt without it is better than
-    /// none.
+    /// A file that cannot be read is left out with a warning: a prompt without it is better than none.
     #[must_use]
     pub fn read(&self) -> Option<(String, String)> {
         let mut texts = Vec::new();
         let mut names = Vec::new();
-        for name in FILES {
+        for name in DESCRIPTION_FILES {
             let text = match ops::read_project_text(&self.root, name) {
                 Ok(Some(text)) => text,
                 Ok(None) => continue,
@@ -41,8 +40,10 @@ impl ProjectFiles {
             }
         }
 
-        let found = (texts.join("\n\n"), names.join(", "));
-        Some(found).filter(|_| !names.is_empty())
+        if names.is_empty() {
+            return None;
+        }
+        Some((texts.join("\n\n"), names.join(", ")))
     }
 }
 

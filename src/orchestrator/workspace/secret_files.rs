@@ -1,4 +1,4 @@
-//! Files that by their name hold secrets: no agent is shown one by mistake.
+//! Files that hold secrets according to their name. No agent is shown one by mistake.
 
 use std::path::Path;
 
@@ -6,15 +6,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pack::SECRET_FILES;
 use crate::text::glob::matches_path;
 
-/// Refuses a file that by its name, or by the name of its target after all links, holds secrets.
+/// Refuses a file whose name, or whose target's name after all links, is that of a secret file.
 ///
 /// # Errors
 ///
-/// `FileUnusable` with the way to show it all the same.
-pub(crate) fn refuse(path: &Path, target: &Path) -> Result<()> {
-    if !names_secrets(path) && !names_secrets(target) {
+/// `FileUnusable` with the option that shows it anyway.
+pub(crate) fn refuse_secret_file(path: &Path, target: &Path) -> Result<()> {
+    if !is_secret_file(path) && !is_secret_file(target) {
         return Ok(());
     }
+
     let shown = path.display().to_string();
     let message = format!(
         "`{}` is a file that usually holds secrets",
@@ -24,7 +25,9 @@ pub(crate) fn refuse(path: &Path, target: &Path) -> Result<()> {
         .with_hint("if the agent and its provider may see it, add --force-secret-files"))
 }
 
-pub(crate) fn names_secrets(path: &Path) -> bool {
+/// Returns true if a path matches a pattern of `data/secret_files.txt` and none of its exceptions (`!pattern`). A
+/// pattern is compared with the last parts of the path, ignoring case.
+pub(crate) fn is_secret_file(path: &Path) -> bool {
     let names: Vec<String> = path
         .iter()
         .map(|name| name.to_string_lossy().to_lowercase())
@@ -34,14 +37,18 @@ pub(crate) fn names_secrets(path: &Path) -> bool {
         let start = names.len().saturating_sub(pattern.split('/').count());
         matches_path(pattern, &names[start..].join("/"))
     };
-    let lines = || {
+
+    let patterns = || {
         SECRET_FILES
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
     };
-    let excepted = lines()
-        .filter_map(|line| line.strip_prefix('!'))
+    let is_exception = patterns()
+        .filter_map(|pattern| pattern.strip_prefix('!'))
         .any(matches);
-    !excepted && lines().filter(|line| !line.starts_with('!')).any(matches)
+    let is_secret = patterns()
+        .filter(|pattern| !pattern.starts_with('!'))
+        .any(matches);
+    is_secret && !is_exception
 }

@@ -1,4 +1,8 @@
-//! What of a project the user has accepted: by content, kept with the user and not in the project.
+//! The user's trust in files of a project.
+//!
+//! A project can bring files that decide what is sent to agents and what is run: settings, agents, packs, checks, a
+//! ledger. None is used before the user has accepted it. Acceptance is by content, so an edited file has to be accepted
+//! again. The records are kept in the user's folder, where a repository cannot bring its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,63 +17,67 @@ use crate::ops;
 use crate::orchestrator::clock;
 use crate::orchestrator::random;
 use crate::orchestrator::turn::AcceptNow;
-use crate::pack::{Places, Prose};
+use crate::pack::Places;
 use crate::store::{self, SqliteStore};
 
-/// The largest file that an agent may obey.
-const LARGEST_OBEYED: u64 = 16 * 1024 * 1024;
+/// Maximum size in bytes of a file that an agent obeys.
+const MAX_OBEYED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Maximum number of files and folders below a folder that an agent obeys, and how deep they may be.
+/// Maximum number of files and folders below a folder that an agent obeys.
 const MAX_OBEYED_FILES: usize = 1_000;
+
+/// Maximum depth of folders below a folder that an agent obeys.
 const MAX_OBEYED_DEPTH: usize = 8;
 
-/// The ledger of a project, which its repository may have brought along.
+/// Path of a project's ledger. A repository may contain one that was made elsewhere.
 const LEDGER: &str = paths::LEDGER_FILE;
 
 /// Name under which the commands of all checks are accepted.
 pub(super) const CHECKS: &str = "checks";
 
-/// End of the name of a record that takes an acceptance back.
-const DOUBT: &str = ".changed";
+/// Suffix of a record that revokes an acceptance.
+const REVOKED_SUFFIX: &str = ".changed";
 
-/// Maximum size of the reason in such a record.
+/// Maximum size in bytes of the reason in such a record.
 const MAX_REASON_BYTES: u64 = 64 * 1024;
 
-/// What the user has accepted, as it stood when it was opened.
+/// The user's trust records, as they were when opened.
 #[derive(Debug)]
 pub struct Trust {
+    /// Folder of the records; `None` if the user has no folder.
     folder: Option<PathBuf>,
+    /// Names of the records: `SUBJECT-CONTENT`, see [`subject_id`].
     records: BTreeSet<String>,
 }
 
-/// How a file of a project stands with the user.
+/// The user's trust in a file of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustStatus {
-    /// It was accepted as it is.
+    /// Accepted with its current content.
     Accepted,
-    /// It was never accepted.
+    /// Never accepted.
     New,
-    /// It was accepted with another content.
+    /// Accepted with another content only.
     Changed,
 }
 
-/// A file of a project that says what is sent or run, or the commands of all its checks.
+/// A file of a project that decides what is sent or run, or the commands of all its checks.
 #[derive(Debug)]
 pub struct Definition {
-    /// Where it is in the project, or `checks`.
+    /// Path in the project, or `checks`.
     pub file: String,
-    /// The commands of the checks; none for a file.
+    /// Commands of the checks; empty for a file.
     pub commands: Vec<String>,
-    /// Its content and how it stands with the user, or why it cannot be read.
+    /// Hash of the content and the user's trust in it, or the error of reading it.
     pub found: Result<(BlobId, TrustStatus)>,
 }
 
 impl Trust {
-    /// Reads what the user has accepted. Without a folder of the user's that is nothing.
+    /// Reads the trust records in the user's folder. Without a folder there are none.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if others could have written there.
+    /// `FileUnusable` if others can write to the records.
     pub fn open(user: Option<&Path>) -> Result<Self> {
         let folder = user.map(|folder| folder.join("trust"));
         let records = folder
@@ -83,46 +91,45 @@ impl Trust {
         })
     }
 
-    /// Returns how a file of a project stands with the user.
+    /// Returns the user's trust in a file of a project.
     #[must_use]
-    pub fn standing(&self, root: &Path, file: &str, content: &BlobId) -> TrustStatus {
-        let start = format!("{}-", subject(root, file));
-        let known = self
-            .records
-            .range(start.clone()..)
+    pub fn status(&self, root: &Path, file: &str, content: &BlobId) -> TrustStatus {
+        let accepted = record_name(root, file, content);
+        let revoked = format!("{accepted}{REVOKED_SUFFIX}");
+        let is_accepted = self.records.contains(&accepted) && !self.records.contains(&revoked);
+        if is_accepted || is_config_draft(root, file, content) {
+            return TrustStatus::Accepted;
+        }
+
+        // Records of one subject sort next to each other.
+        let prefix = format!("{}-", subject_id(root, file));
+        let mut from_prefix = self.records.range(prefix.clone()..);
+        let has_other_content = from_prefix
             .next()
-            .is_some_and(|name| name.starts_with(&start));
-        // What `agentd init` writes holds comments alone, and the checks that were found, which are accepted apart.
-        let is_draft = file == paths::CONFIG_FILE
-            && init::config_drafts(root)
-                .iter()
-                .any(|draft| *content == store::blob_id(draft.as_bytes()));
-        let is_accepted = self.records.contains(&format!("{start}{content}"))
-            && !self.records.contains(&format!("{start}{content}{DOUBT}"));
-        if is_draft || is_accepted {
-            TrustStatus::Accepted
-        } else if known {
+            .is_some_and(|name| name.starts_with(&prefix));
+        if has_other_content {
             TrustStatus::Changed
         } else {
             TrustStatus::New
         }
     }
 
-    /// Returns those of some files of a project that are not accepted as they are, each once.
+    /// Returns those of the given files that are not accepted with their content, each once.
     #[must_use]
     pub fn untrusted(&self, root: &Path, used: &[(String, BlobId)]) -> Vec<String> {
-        let open = |(file, content): &&(String, BlobId)| {
-            self.standing(root, file, content) != TrustStatus::Accepted
-        };
-        let files: BTreeSet<&String> = used.iter().filter(open).map(|(file, _)| file).collect();
+        let files: BTreeSet<&String> = used
+            .iter()
+            .filter(|(file, content)| self.status(root, file, content) != TrustStatus::Accepted)
+            .map(|(file, _)| file)
+            .collect();
         files.into_iter().cloned().collect()
     }
 
-    /// Accepts files of a project with the content they have.
+    /// Records that the user accepts files of a project with the given content.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if the user has no folder to keep it in, or if it cannot be written.
+    /// `FileUnusable` if the user has no folder, or if a record cannot be written.
     pub fn accept(&self, root: &Path, files: &[(String, BlobId)]) -> Result<()> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             Error::new(
@@ -131,65 +138,84 @@ impl Trust {
             )
             .with_hint("set HOME, or accept for one run with --trust")
         })?;
-        let date = clock::utc(clock::now());
+
+        let date = clock::format_utc(clock::now());
+        let project = root.display().to_string();
         for (file, content) in files {
-            let shown = root.display().to_string();
-            // The name alone decides; the words are for people who look.
-            let words = format!(
+            // Only the name of a record counts; the text is for people who look into the folder.
+            let text = format!(
                 "project   {}\nfile      {}\nblake3    {content}\naccepted  {date}\n",
-                shown.escape_debug(),
+                project.escape_debug(),
                 file.escape_debug()
             );
-            let name = format!("{}-{content}", subject(root, file));
-            ops::write_private(folder, &name, &words)?;
-            ops::remove_private(folder, &format!("{name}{DOUBT}"))?;
+            let name = record_name(root, file, content);
+            ops::write_private(folder, &name, &text)?;
+            ops::remove_private(folder, &format!("{name}{REVOKED_SUFFIX}"))?;
         }
         Ok(())
     }
 
-    /// Takes back that a file is accepted with this content, until it is accepted again. The reason is kept.
+    /// Revokes the acceptance of a file with this content, until it is accepted again. The record holds the reason.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if it cannot be written.
-    fn doubt(&self, root: &Path, file: &str, content: &BlobId, reason: &str) -> Result<()> {
+    /// `FileUnusable` if the record cannot be written.
+    fn revoke(&self, root: &Path, file: &str, content: &BlobId, reason: &str) -> Result<()> {
         let Some(folder) = self.folder.as_deref() else {
-            // Without a folder of the user's own nothing is accepted for later runs.
+            // Without a folder nothing is accepted for later runs.
             return Ok(());
         };
-        let name = format!("{}-{content}{DOUBT}", subject(root, file));
-        ops::write_private(folder, &name, reason)
+        let name = record_name(root, file, content);
+        ops::write_private(folder, &format!("{name}{REVOKED_SUFFIX}"), reason)
     }
 
-    /// Returns why a file that was accepted with this content is no longer; `None` if nothing was taken back.
-    fn doubt_about(&self, root: &Path, file: &str, content: &BlobId) -> Option<String> {
+    /// Returns the reason why the acceptance of a file with this content was revoked; `None` if it was not.
+    fn revocation_reason(&self, root: &Path, file: &str, content: &BlobId) -> Option<String> {
         let folder = self.folder.as_deref()?;
-        let name = format!("{}-{content}{DOUBT}", subject(root, file));
-        if !self.records.contains(&name) {
+        let accepted = record_name(root, file, content);
+        let revoked = format!("{accepted}{REVOKED_SUFFIX}");
+        if !self.records.contains(&revoked) {
             return None;
         }
-        let reason = file::read_text(&folder.join(name), MAX_REASON_BYTES);
+        let reason = file::read_text(&folder.join(revoked), MAX_REASON_BYTES);
         Some(reason.ok().flatten().unwrap_or_default())
     }
 }
 
-/// Names a file of a project, wherever the user comes from.
-fn subject(root: &Path, file: &str) -> BlobId {
+/// Returns true for the settings as `agentd init` writes them: comments, and the detected checks, which are accepted
+/// separately.
+fn is_config_draft(root: &Path, file: &str, content: &BlobId) -> bool {
+    if file != paths::CONFIG_FILE {
+        return false;
+    }
+    let drafts = init::config_drafts(root);
+    drafts
+        .iter()
+        .any(|draft| *content == store::blob_id(draft.as_bytes()))
+}
+
+/// Returns the name of the record that accepts a file with a content.
+fn record_name(root: &Path, file: &str, content: &BlobId) -> String {
+    format!("{}-{content}", subject_id(root, file))
+}
+
+/// Returns the id of a file of a project: the hash of the project's canonical path and the file's name.
+fn subject_id(root: &Path, file: &str) -> BlobId {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let mut bytes = root.as_os_str().as_encoded_bytes().to_vec();
-    // No path holds a zero byte, so no other root and file are written alike.
+    // A path cannot contain a zero byte, so every pair of root and file gives other bytes.
     bytes.push(0);
     bytes.extend_from_slice(file.as_bytes());
     store::blob_id(&bytes)
 }
 
-/// Returns every file of the project that says what is sent or run, its ledger and what agents obey among them, and the
-/// commands of its checks, with how each stands with the user.
+/// Lists everything in a project that needs the user's trust: its ledger, the files that decide what is sent or run,
+/// the files that agents obey, and the commands of its checks.
 ///
 /// # Errors
 ///
 /// Those of [`Places::definitions`].
-pub fn definitions(
+pub fn list_definitions(
     places: &Places,
     trust: &Trust,
     obeyed: &[String],
@@ -198,125 +224,111 @@ pub fn definitions(
     let Some(root) = &places.project else {
         return Ok(Vec::new());
     };
-    let described = |(file, prose): (String, Result<Prose>)| {
-        let found = prose.map(|prose| {
-            let content = store::blob_id(prose.text.as_bytes());
-            let standing = trust.standing(root, &file, &content);
-            (content, standing)
-        });
-        Definition {
-            file,
-            commands: Vec::new(),
-            found,
-        }
+    let describe = |file: String, content: Result<BlobId>| Definition {
+        found: content.map(|content| {
+            let status = trust.status(root, &file, &content);
+            (content, status)
+        }),
+        file,
+        commands: Vec::new(),
     };
-    let mut all: Vec<Definition> = places.definitions()?.into_iter().map(described).collect();
+    let mut definitions = Vec::new();
+
     if let Some(store) = SqliteStore::open_existing(root).transpose() {
-        let found = store.and_then(|store| store.id()).map(|id| {
-            let content = ledger_content(&id);
-            let standing = trust.standing(root, LEDGER, &content);
-            (content, standing)
-        });
-        all.insert(
-            0,
-            Definition {
-                file: LEDGER.to_owned(),
-                commands: Vec::new(),
-                found,
-            },
-        );
+        let id = store.and_then(|store| store.id());
+        let content = id.map(|id| ledger_content(&id));
+        definitions.push(describe(LEDGER.to_owned(), content));
     }
+
+    for (file, prose) in places.definitions()? {
+        let content = prose.map(|prose| store::blob_id(prose.text.as_bytes()));
+        definitions.push(describe(file, content));
+    }
+
     for entry in obeyed {
-        let files = match obeyed_files(root, entry) {
-            Ok(files) => files,
-            Err(error) => {
-                all.push(Definition {
-                    file: entry.clone(),
-                    commands: Vec::new(),
-                    found: Err(error),
-                });
-                continue;
+        match list_obeyed_files(root, entry) {
+            Ok(files) => {
+                for file in files {
+                    let content = obeyed_content(root, &file).transpose();
+                    definitions.extend(content.map(|content| describe(file, content)));
+                }
             }
-        };
-        for file in files {
-            let found = match content_of(root, &file) {
-                Ok(None) => continue,
-                Ok(Some(content)) => Ok((content.clone(), trust.standing(root, &file, &content))),
-                Err(error) => Err(error),
-            };
-            all.push(Definition {
-                file,
-                commands: Vec::new(),
-                found,
-            });
+            Err(error) => definitions.push(describe(entry.clone(), Err(error))),
         }
     }
+
     if !commands.is_empty() {
         let content = checks_content(commands);
-        let standing = trust.standing(root, CHECKS, &content);
-        let commands = commands.iter().map(|command| command.run.clone()).collect();
-        all.push(Definition {
-            file: CHECKS.to_owned(),
-            commands,
-            found: Ok((content, standing)),
+        definitions.push(Definition {
+            commands: commands.iter().map(|command| command.run.clone()).collect(),
+            ..describe(CHECKS.to_owned(), Ok(content))
         });
     }
-    Ok(all)
+    Ok(definitions)
 }
 
-/// Returns the files that an entry of `obeys` means: the file itself, or with a `/` at its end all files below a folder.
+/// Returns the files that an entry of `obeys` stands for: the file itself, or all files below a folder if the entry ends
+/// with `/`.
 ///
-/// A folder that is linked counts as what it links to, as agents follow links. What cannot be listed, or leads out of the
-/// project, is an error: nobody could say what was accepted.
-fn obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
+/// Links to folders are followed, as agents follow them. A folder that cannot be listed or that leads out of the project
+/// is an error, because its content could not be accepted.
+fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     let Some(folder) = entry.strip_suffix('/') else {
         return Ok(vec![entry.to_owned()]);
     };
+
     let mut files = Vec::new();
-    let mut folders = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        let refused = |what: &str| {
-            let message = format!("`{}`, which an agent obeys, {what}", folder.escape_debug());
+    let mut pending = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = pending.pop() {
+        let refuse = |problem: &str| {
+            let folder = folder.escape_debug();
+            let message = format!("`{folder}`, which an agent obeys, {problem}");
             Error::new(ErrorKind::FileUnusable, message)
                 .with_hint("remove it, or take another agent")
         };
         let path = root.join(&folder);
         if !path.is_dir() {
-            // A link that leads nowhere is found when it is read; a file in the place of the folder is no folder.
+            // Missing, a broken link, or a file that has the name of the folder: there is nothing to list.
             continue;
         }
-        let is_inside = root
-            .canonicalize()
-            .is_ok_and(|root| path.canonicalize().is_ok_and(|path| path.starts_with(root)));
-        if !is_inside {
-            return Err(refused("leads out of the project"));
+        if !is_inside(root, &path) {
+            return Err(refuse("leads out of the project"));
         }
+
         for name in file::names_in(&path)? {
             let name = name
                 .into_string()
-                .map_err(|_| refused("holds a name that is not UTF-8"))?;
+                .map_err(|_| refuse("holds a name that is not UTF-8"))?;
             let inner = format!("{folder}/{name}");
             if root.join(&inner).is_dir() {
-                folders.push((inner, depth + 1));
+                pending.push((inner, depth + 1));
             } else {
                 files.push(inner);
             }
         }
-        if depth > MAX_OBEYED_DEPTH || files.len() + folders.len() > MAX_OBEYED_FILES {
-            return Err(refused("holds too many files to be accepted"));
+        if depth > MAX_OBEYED_DEPTH || files.len() + pending.len() > MAX_OBEYED_FILES {
+            return Err(refuse("holds too many files to be accepted"));
         }
     }
     files.sort();
     Ok(files)
 }
 
-/// Returns what a file of the project that an agent obeys holds; `None` if there is none.
-fn content_of(root: &Path, file: &str) -> Result<Option<BlobId>> {
-    let bytes = file::read_bytes_inside(root, &root.join(file), LARGEST_OBEYED)?;
+/// Returns true if a path is inside a root after all links are followed.
+fn is_inside(root: &Path, path: &Path) -> bool {
+    let Ok(root) = root.canonicalize() else {
+        return false;
+    };
+    path.canonicalize().is_ok_and(|path| path.starts_with(root))
+}
+
+/// Returns the content hash of a file that an agent obeys; `None` if it does not exist.
+fn obeyed_content(root: &Path, file: &str) -> Result<Option<BlobId>> {
+    let bytes = file::read_bytes_inside(root, &root.join(file), MAX_OBEYED_BYTES)?;
     Ok(bytes.map(|bytes| store::blob_id(&bytes)))
 }
 
-/// Returns the content by which checks are accepted: their commands, one in each line.
+/// Returns the content hash by which checks are accepted: of their commands, one per line.
 pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
     let lines: String = commands
         .iter()
@@ -325,57 +337,62 @@ pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
     store::blob_id(lines.as_bytes())
 }
 
-/// Returns the content by which a ledger is accepted: its id, because the rest changes with every turn.
+/// Returns the content hash by which a ledger is accepted: of its id only, because the rest changes with every turn.
 fn ledger_content(id: &str) -> BlobId {
     store::blob_id(id.as_bytes())
 }
 
-/// Tells whether a ledger was made here by this user, or accepted.
+/// Returns true if this user made a ledger in this place, or accepted it.
 ///
 /// # Errors
 ///
-/// Those of the database; `FileUnusable` if others could have written what the user has accepted.
-pub fn knows_ledger(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<bool> {
+/// Those of the database; `FileUnusable` if others can write to the user's trust records.
+pub fn is_ledger_trusted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<bool> {
     let content = ledger_content(&store.id()?);
-    Ok(Trust::open(user)?.standing(root, LEDGER, &content) == TrustStatus::Accepted)
+    let status = Trust::open(user)?.status(root, LEDGER, &content);
+    Ok(status == TrustStatus::Accepted)
 }
 
-/// Opens the ledger of a project to work with it, and makes one if there is none.
+/// Opens the ledger of a project for writing; creates it if there is none.
 ///
-/// One that a repository brings along would have its prompts sent and its effects carried out, so it must have been
-/// made here or accepted, unless it is accepted for this run.
+/// Recovery sends the prompts of a ledger and runs its steps, so a ledger that came with a repository is refused: it must
+/// have been created here or accepted by the user, unless it is accepted for this run.
 ///
 /// # Errors
 ///
-/// `NotTrusted` if it is neither; those of [`SqliteStore::open`]; `FileUnusable` if it cannot be kept that it was made.
+/// `NotTrusted` for a ledger that is not trusted; those of [`SqliteStore::open`]; `FileUnusable` if the trust in a new
+/// ledger cannot be recorded.
 pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<SqliteStore> {
-    let (root, user) = (workspace.root.as_path(), workspace.places.user.as_deref());
-    let mut is_known = accept_now.covers_definitions();
+    let root = workspace.root.as_path();
+    let user = workspace.places.user.as_deref();
+    let mut is_trusted = accept_now.covers_definitions();
+
     let store = match SqliteStore::open_existing(root)? {
         Some(store) => {
-            refuse_doubted(root, user, &store)?;
+            refuse_revoked(root, user, &store)?;
             store
         }
         None => {
             let id = random::random_name()?;
-            // Before it is there, or another process could find one that nobody knows.
-            let known = Trust::open(user)
+            // Accepted before it exists: another process must not find a ledger that is not accepted yet.
+            let accepted = Trust::open(user)
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
-            match known {
+            match accepted {
                 Err(error) if accept_now != AcceptNow::Nothing => {
                     log::warn!("a later run will not know this ledger: {error}");
-                    is_known = true;
+                    is_trusted = true;
                 }
-                known => known?,
+                accepted => accepted?,
             }
             SqliteStore::open_as(root, &id)?
         }
     };
-    if is_known || knows_ledger(root, user, &store)? {
+    if is_trusted || is_ledger_trusted(root, user, &store)? {
         return Ok(store);
     }
-    let why = "it came with the project, or the project was moved or copied";
-    let message = format!("this ledger was not made here: {LEDGER}; {why}");
+
+    let reason = "it came with the project, or the project was moved or copied";
+    let message = format!("this ledger was not made here: {LEDGER}; {reason}");
     let hint = match workspace.base {
         Some(_) => "accept it with `agentd trust`, or remove .agentd",
         None => "accept it with `agentd trust`, or for this run with --trust, or remove .agentd",
@@ -383,11 +400,11 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
-/// Refuses a ledger that was edited during a call of an earlier run. `--trust` does not help: it is about what a project
-/// brings along, and this was done to the user's own ledger.
-fn refuse_doubted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<()> {
+/// Refuses a ledger that was edited during a call of an earlier run. `--trust` does not help: it accepts the files that a
+/// project brings, and here the user's own ledger was edited.
+fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<()> {
     let content = ledger_content(&store.id()?);
-    match Trust::open(user)?.doubt_about(root, LEDGER, &content) {
+    match Trust::open(user)?.revocation_reason(root, LEDGER, &content) {
         None => Ok(()),
         Some(reason) => Err(Error::new(ErrorKind::LedgerChanged, reason.trim()).with_hint(
             "look at it with `agentd log`; then accept it with `agentd trust`, or remove .agentd",
@@ -395,31 +412,29 @@ fn refuse_doubted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Resu
     }
 }
 
-/// Makes later runs refuse the ledger until the user has accepted it: something edited it during a call, as `changed`
-/// says. The edited ledger may pass every check by itself.
-pub(crate) fn doubt_ledger(workspace: &Workspace, changed: &Error) {
-    let doubt = || {
-        let Some(store) = SqliteStore::open_existing(&workspace.root)? else {
-            return Ok(());
-        };
-        let content = ledger_content(&store.id()?);
-        let date = clock::utc(clock::now());
-        let reason = format!("{} ({date})", changed.message());
-        Trust::open(workspace.places.user.as_deref())?.doubt(
-            &workspace.root,
-            LEDGER,
-            &content,
-            &reason,
-        )
-    };
-    // One that cannot be opened is refused by the next run in any case.
-    if let Err(error) = doubt() {
+/// Makes later runs refuse the ledger until the user accepts it again, because it was edited during a call. The edited
+/// ledger may pass every check of its own hashes. `changed` is the error that reports the edit.
+pub(crate) fn distrust_ledger(workspace: &Workspace, changed: &Error) {
+    // A ledger that cannot be opened is refused by the next run in any case.
+    if let Err(error) = revoke_ledger(workspace, changed) {
         log::warn!("a later run may use the changed ledger: {error}");
     }
 }
 
+fn revoke_ledger(workspace: &Workspace, changed: &Error) -> Result<()> {
+    let Some(store) = SqliteStore::open_existing(&workspace.root)? else {
+        return Ok(());
+    };
+    let content = ledger_content(&store.id()?);
+    let date = clock::format_utc(clock::now());
+    let reason = format!("{} ({date})", changed.message());
+
+    let trust = Trust::open(workspace.places.user.as_deref())?;
+    trust.revoke(&workspace.root, LEDGER, &content, &reason)
+}
+
 impl Workspace {
-    /// Returns the project's own files that were used so far, each with the content that was used.
+    /// Returns the files of the project that were used so far, each with the hash of the content that was used.
     #[must_use]
     pub fn used_project_files(&self) -> Vec<(String, BlobId)> {
         let used = self.places.used().into_iter();
@@ -428,15 +443,16 @@ impl Workspace {
     }
 }
 
-/// Refuses to go on with files of the project that the user has not accepted, unless they are accepted for this run.
-/// What an agent obeys is looked for in the tree that it works in, which agents may have edited before.
+/// Refuses files of the project that are used and that the user has not accepted. With `accept_now` they are accepted
+/// for this run.
 ///
-/// To be called when the prompt is assembled and the agent is known, and before anything is spent or run: what is
-/// checked is the very text that is in use.
+/// Call it when the prompt is assembled and the agent is known, before the agent is called: it checks exactly the text
+/// that was used. Files that the agent obeys are read from `tree`, where the agent works and earlier agents may have
+/// edited them.
 ///
 /// # Errors
 ///
-/// `NotTrusted` naming the files; `FileUnusable` if others could have written what the user has accepted.
+/// `NotTrusted` with the files; `FileUnusable` if others can write to the user's trust records.
 pub fn check_trust(
     workspace: &Workspace,
     tree: &Path,
@@ -446,57 +462,62 @@ pub fn check_trust(
     if accept_now {
         return Ok(());
     }
-    let root = workspace.root.as_path();
     let used = workspace.used_project_files();
-    let mut obeyed = Vec::new();
-    for entry in workspace.agents()?.obeys(agent) {
-        for file in obeyed_files(tree, entry)? {
-            obeyed.extend(content_of(tree, &file)?.map(|content| (file, content)));
-        }
-    }
+    let obeyed = read_obeyed(workspace, tree, agent)?;
     if used.is_empty() && obeyed.is_empty() {
         return Ok(());
     }
+
+    let root = workspace.root.as_path();
     let trust = Trust::open(workspace.places.user.as_deref())?;
-    let why = format!(" ({agent} obeys it: it can change what is run, and where a key goes)");
-    let mut files: String = trust
-        .untrusted(root, &used)
+    let untrusted_used = trust.untrusted(root, &used);
+    // A file in a worktree is accepted if its content was accepted in the project or in that worktree.
+    let not_in_root = trust.untrusted(root, &obeyed);
+    let not_in_tree = trust.untrusted(tree, &obeyed);
+    let untrusted_obeyed: Vec<&String> = not_in_root
         .iter()
-        .map(|file| format!("\n  {file}"))
+        .filter(|file| not_in_tree.contains(file))
         .collect();
-    // In the tree of a change counts what was accepted in the user's own, and what was accepted there.
-    let new = trust.untrusted(root, &obeyed).into_iter().filter(|file| {
-        let found: Vec<_> = obeyed
-            .iter()
-            .filter(|(obeyed, _)| obeyed == file)
-            .cloned()
-            .collect();
-        !trust.untrusted(tree, &found).is_empty()
-    });
-    let new: Vec<String> = new.collect();
-    files.extend(new.iter().map(|file| format!("\n  {file}{why}")));
-    if files.is_empty() {
+    if untrusted_used.is_empty() && untrusted_obeyed.is_empty() {
         return Ok(());
     }
-    let place = if tree == root || new.is_empty() {
+
+    let mut lines = String::new();
+    for file in &untrusted_used {
+        lines.push_str(&format!("\n  {file}"));
+    }
+    for file in &untrusted_obeyed {
+        lines.push_str(&format!(
+            "\n  {file} ({agent} obeys it: it can change what is run, and where a key goes)"
+        ));
+    }
+    let message =
+        format!("files of this project would be used, and you have not accepted them:{lines}");
+    let place = if tree == root || untrusted_obeyed.is_empty() {
         String::new()
     } else {
-        in_tree(tree)
+        format!(" -C {}", tree.display().to_string().escape_debug())
     };
-    let message =
-        format!("files of this project would be used, and you have not accepted them:{files}");
-    if let Some(base) = &workspace.base {
-        let commit = ops::short_commit(&base.commit);
-        return Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
-            "check out {commit} (the base) and run `agentd trust`; --trust covers the checks alone"
-        )));
-    }
-    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(format!(
-        "`agentd trust --show{place}` lists them; accept them with `agentd trust{place}`, or for this run with --trust"
-    )))
+    let hint = match &workspace.base {
+        Some(base) => format!(
+            "check out {} (the base) and run `agentd trust`; --trust covers the checks alone",
+            ops::short_commit(&base.commit)
+        ),
+        None => format!(
+            "`agentd trust --show{place}` lists them; accept them with `agentd trust{place}`, or for this run with --trust"
+        ),
+    };
+    Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
-/// Returns what names a change's own tree to a command.
-fn in_tree(tree: &Path) -> String {
-    format!(" -C {}", tree.display().to_string().escape_debug())
+/// Returns the files in a tree that an agent obeys, each with the hash of its content.
+fn read_obeyed(workspace: &Workspace, tree: &Path, agent: &str) -> Result<Vec<(String, BlobId)>> {
+    let mut obeyed = Vec::new();
+    for entry in workspace.agents()?.obeys(agent) {
+        for file in list_obeyed_files(tree, entry)? {
+            let content = obeyed_content(tree, &file)?;
+            obeyed.extend(content.map(|content| (file, content)));
+        }
+    }
+    Ok(obeyed)
 }

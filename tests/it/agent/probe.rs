@@ -5,7 +5,8 @@ use agentd::agent::{Drivers, Scripted};
 use agentd::models::{AgentName, Condition, FigureKind, Share, Task};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
-    Asked, Help, Origin, Probe, ProbeReport, Run, TurnContext, Workspace, WorkspaceOptions, probe,
+    ConditionEffect, Origin, Probe, ProbeReport, ProbeTurn, Run, TurnContext, Workspace,
+    WorkspaceOptions, probe_agent,
 };
 use agentd::store::{Figures, MemoryStore, Store};
 use serde_json::json;
@@ -82,7 +83,7 @@ impl Bench {
         &self,
         turns: &[Does<'_>],
         model: Option<&str>,
-        told: &mut dyn FnMut(&Asked),
+        told: &mut dyn FnMut(&ProbeTurn),
     ) -> agentd::Result<ProbeReport> {
         let driver = Scripted::read(&script(turns), "script.yaml").unwrap();
         let drivers = Drivers::default();
@@ -98,7 +99,7 @@ impl Bench {
             model: model.map(str::to_owned),
             turns: Some(turns.len() / 3),
         };
-        probe(&context, &driver, &wanted, &mut |asked, _, all| {
+        probe_agent(&context, &driver, &wanted, &mut |asked, _, all| {
             assert_eq!(all, turns.len());
             told(asked);
         })
@@ -127,7 +128,7 @@ fn right_replies_give_a_hundred_per_cent() {
     let bench = Bench::new();
     let report = bench.probe(&all_right(10), Some("gpt-4o")).unwrap();
     assert!(report.fault.is_none());
-    let wrong: Vec<&Asked> = report
+    let wrong: Vec<&ProbeTurn> = report
         .asked
         .iter()
         .filter(|asked| asked.right != Some(true))
@@ -140,7 +141,7 @@ fn right_replies_give_a_hundred_per_cent() {
     }
     assert_eq!(
         report.help(Condition::Example),
-        Some(Help::DoesNotHelp),
+        Some(ConditionEffect::DoesNotHelp),
         "nothing is left to help with"
     );
     assert_eq!(
@@ -288,8 +289,14 @@ fn what_helps_is_told_from_what_may_be_chance() {
         report.share(Condition::Plain, None),
         Share { right: 3, all: 10 }
     );
-    assert_eq!(report.help(Condition::Reminder), Some(Help::MayHelp));
-    assert_eq!(report.help(Condition::Example), Some(Help::Helps));
+    assert_eq!(
+        report.help(Condition::Reminder),
+        Some(ConditionEffect::MayHelp)
+    );
+    assert_eq!(
+        report.help(Condition::Example),
+        Some(ConditionEffect::Helps)
+    );
     assert_eq!(
         report
             .reliability
@@ -337,7 +344,7 @@ fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
         model: None,
         turns: None,
     };
-    let error = probe(&context, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
+    let error = probe_agent(&context, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
 }
 

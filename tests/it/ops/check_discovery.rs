@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use agentd::config::{CheckCommand, ReviewSettings};
-use agentd::orchestrator::{Workspace, WorkspaceOptions, check_checks, settings};
+use agentd::orchestrator::{Workspace, WorkspaceOptions, check_checks, load_settings};
 use agentd::{Error, ErrorKind, Places, ops};
 
 use crate::support::TestProject;
@@ -161,7 +161,7 @@ fn scans_go_with_files_whether_their_tool_is_there_or_not() {
 /// Returns the commands of a project as its own files have them, and whether they may be run.
 fn check(project: &TestProject) -> Result<(), Error> {
     let places = Places::new(Some(project.root()), Some(project.user_folder()));
-    let commands = ops::check_commands(&settings(&places)?.review, &project.root());
+    let commands = ops::check_commands(&load_settings(&places)?.review, &project.root());
     let workspace = Workspace::open(
         project.root(),
         WorkspaceOptions::default().with_user(project.user_folder()),
@@ -266,7 +266,7 @@ fn init_writes_the_checks_that_it_finds_and_they_are_accepted_apart_from_the_set
         CheckCommand::new("npm test"),
     ]);
     assert_eq!(
-        settings(&places).unwrap().review,
+        load_settings(&places).unwrap().review,
         ReviewSettings {
             commands,
             ..ReviewSettings::default()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentd::models::Format;
-use agentd::orchestrator::MOST_REPAIRS;
+use agentd::orchestrator::MAX_REPAIRS;
 use clap::ValueEnum;
 
 /// What a prompt is made from.
@@ -92,7 +92,7 @@ pub(crate) struct TurnArgs {
     pub(crate) send: SendArgs,
 
     /// Ask the agent again for what its reply lacks, so often at most
-    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_REPAIRS)))]
+    #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_REPAIRS)))]
     pub(crate) repairs: u8,
 
     /// Print what happens as it happens, and the whole report at the end, one JSON object a line

@@ -1,6 +1,6 @@
 //! `agentd init`: a project's first files.
 
-use agentd::orchestrator::init;
+use agentd::orchestrator::init_project;
 use serde_json::json;
 
 use crate::args::Args;
@@ -9,7 +9,7 @@ use crate::{exit, project};
 
 pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
     let root = project::root(args)?;
-    let files = init(&root)?;
+    let files = init_project(&root)?;
     if as_json {
         terminal::json(&json!({"root": root.display().to_string(), "files": files}))?;
         return Ok(exit::OK);

@@ -3,7 +3,7 @@
 use agentd::ErrorKind;
 use agentd::agent;
 use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
-use agentd::orchestrator::utc;
+use agentd::orchestrator::format_utc;
 use agentd::store::{SqliteStore, Store, Turns};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
         let lines = rows.iter().map(|row| {
             [
                 format!("{}/{}", row.session, row.turn),
-                utc(row.started),
+                format_utc(row.started),
                 row.mode.to_string(),
                 row.agent.clone(),
                 result(row, &held),
@@ -108,7 +108,7 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
     json!({
         "session": row.session,
         "turn": row.turn,
-        "started": utc(row.started),
+        "started": format_utc(row.started),
         "mode": row.mode,
         "agent": row.agent,
         "model": row.model,

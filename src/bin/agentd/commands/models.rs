@@ -18,8 +18,8 @@ use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
-    let settings = orchestrator::settings(&project::places(args)?)?;
-    let catalogue = orchestrator::catalogue(&settings)?;
+    let settings = orchestrator::load_settings(&project::places(args)?)?;
+    let catalogue = orchestrator::load_catalogue(&settings)?;
     match command {
         ModelsCommand::List { json: true } => terminal::json(&catalogue.models())?,
         ModelsCommand::List { json: false } => terminal::data(|out| {
@@ -111,7 +111,7 @@ fn show(
         protocol,
         ..Measured::default()
     };
-    let (xml, origin) = Origin::of(settings, model, &all);
+    let (xml, origin) = Origin::resolve(settings, model, &all);
     let mut rows = vec![
         ("model", model.id.clone()),
         ("aliases", model.aliases.join(", ")),

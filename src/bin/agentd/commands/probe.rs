@@ -2,7 +2,7 @@
 
 use agentd::compose::MIN_RELIABILITY_REPLIES;
 use agentd::models::{AgentName, Condition, Share, Task, dollars, grouped};
-use agentd::orchestrator::{Asked, Help, Origin, Probe, ProbeReport, probe};
+use agentd::orchestrator::{ConditionEffect, Origin, Probe, ProbeReport, ProbeTurn, probe_agent};
 use agentd::pack::PROBE_PACK;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     };
     // What happens meanwhile is talk, whatever form the result has.
     let (report, shown) = cli.with_context(false, |context, _| {
-        probe(context, driver.as_ref(), &wanted, &mut progress)
+        probe_agent(context, driver.as_ref(), &wanted, &mut progress)
     })?;
     let report = report?;
     if given.json {
@@ -46,13 +46,13 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
 }
 
 /// Says how far a probe has come.
-fn progress(asked: &Asked, done: usize, all: usize) {
+fn progress(asked: &ProbeTurn, done: usize, all: usize) {
     let came = match asked.right {
         Some(true) => "right",
         Some(false) => "wrong",
         None => asked.end.name(),
     };
-    let Asked {
+    let ProbeTurn {
         condition,
         task,
         case,
@@ -150,9 +150,9 @@ fn tell(report: &ProbeReport) {
         };
         let (helped, plain) = (percent(report.share(condition, None)), percent(plain));
         let words = match help {
-            Help::Helps => "helps",
-            Help::MayHelp => "may help; more turns would tell",
-            Help::DoesNotHelp => "does not help",
+            ConditionEffect::Helps => "helps",
+            ConditionEffect::MayHelp => "may help; more turns would tell",
+            ConditionEffect::DoesNotHelp => "does not help",
         };
         terminal::row(
             condition.name(),

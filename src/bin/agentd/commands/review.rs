@@ -3,7 +3,7 @@
 use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::{LeftOut, short_commit, some_left_out};
 use agentd::orchestrator::{
-    AcceptNow, MOST_REPAIRS, ReviewBase, Reviewed, TurnRequest, no_agent, review_tree,
+    AcceptNow, MAX_REPAIRS, ReviewBase, ReviewReport, TurnRequest, no_agent, review_tree,
 };
 use agentd::text::terminal::escape_file_name;
 use agentd::{Error, ErrorKind, ReviewResult};
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     let ask = TurnRequest {
         agent,
         model: options.model.clone(),
-        repairs: MOST_REPAIRS,
+        repairs: MAX_REPAIRS,
         ..TurnRequest::new(mode.clone(), instructions)
     };
     let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
@@ -89,7 +89,7 @@ fn nothing_to_review() -> Error {
 }
 
 /// Tells what a review came to, and returns its verdict as an exit code.
-fn tell(reviewed: Reviewed, as_json: bool) -> Outcome {
+fn tell(reviewed: ReviewReport, as_json: bool) -> Outcome {
     if !reviewed.definitions_changed.is_empty() {
         let files: Vec<String> = reviewed
             .definitions_changed

@@ -11,8 +11,8 @@ use agentd::agent::{Driver, Drivers, REPLAY_PREFIX, SCRIPTED, Scripted};
 use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::{self, Operations};
 use agentd::orchestrator::{
-    AcceptNow, ProgressSender, Run, TurnContext, TurnReport, Workspace, find_driver, knows_ledger,
-    open_ledger, progress_channel, recover_all,
+    AcceptNow, ProgressSender, Run, TurnContext, TurnReport, Workspace, find_driver,
+    is_ledger_trusted, open_ledger, progress_channel, recover_all,
 };
 use agentd::parse::Grammar;
 use agentd::store::SqliteStore;
@@ -196,7 +196,7 @@ pub(super) fn look(root: &Path, user: Option<&Path>) -> Result<Option<SqliteStor
     project::check_ledger_place(root)?;
     let store = SqliteStore::open_existing(root)?;
     if let Some(store) = &store
-        && !knows_ledger(root, user, store).unwrap_or(false)
+        && !is_ledger_trusted(root, user, store).unwrap_or(false)
     {
         terminal::note(
             "this ledger was not made here, or the project was moved; no turn is taken with it until you accept it with `agentd trust`",

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
 use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
-use agentd::orchestrator::{CallRecord, TurnRecord, Workspace, ledger_text, noted_findings, utc};
+use agentd::orchestrator::{
+    CallRecord, TurnRecord, Workspace, format_utc, ledger_text, noted_findings,
+};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
@@ -31,7 +33,7 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
         terminal::json(&response)?;
     } else if given.json {
         terminal::json(
-            &json!({"started_at": utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}),
+            &json!({"started_at": format_utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}),
         )?;
     } else {
         let read = workspace(args, &turn).and_then(|workspace| turn.read_again(&workspace, &store));
@@ -57,7 +59,7 @@ fn tell(
     let started = &turn.started;
     let mut rows = vec![
         ("turn", turn.name()),
-        ("started", utc(turn.at)),
+        ("started", format_utc(turn.at)),
         (
             "mode",
             format!("{} of the pack {}", started.mode, started.pack),
@@ -307,7 +309,9 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
         let mut texts = BTreeSet::new();
         for (at, event) in &events {
             texts.extend(event.texts().into_iter().cloned());
-            terminal::json_line(&json!({"session": session, "at": utc(*at), "event": event}))?;
+            terminal::json_line(
+                &json!({"session": session, "at": format_utc(*at), "event": event}),
+            )?;
         }
         for id in texts {
             let found = ledger_text(&store, &id);

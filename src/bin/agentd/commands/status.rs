@@ -2,7 +2,7 @@
 
 use agentd::apply::NextStep;
 use agentd::models::{SessionId, dollars};
-use agentd::orchestrator::{ChangeRow, changes};
+use agentd::orchestrator::{ChangeRow, list_changes};
 use agentd::{Error, ErrorKind, Result};
 
 use super::session::look;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
 fn all(args: &Args) -> Result<Vec<ChangeRow>> {
     let workspace = project::workspace(args, None)?;
     match look(&workspace.root, workspace.places.user.as_deref())? {
-        Some(store) => changes(&workspace, &store, &project::git()),
+        Some(store) => list_changes(&workspace, &store, &project::git()),
         None => Ok(Vec::new()),
     }
 }

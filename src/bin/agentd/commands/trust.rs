@@ -6,7 +6,7 @@ use std::path::Path;
 use agentd::agent::find_command;
 use agentd::config::CheckCommand;
 use agentd::models::{AgentName, BlobId};
-use agentd::orchestrator::{Definition, Trust, TrustStatus, definitions, settings};
+use agentd::orchestrator::{Definition, Trust, TrustStatus, list_definitions, load_settings};
 use agentd::{Places, Result, ops};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
     let places = project::places(args)?;
     let root = project::root(args)?;
     let trust = Trust::open(places.user.as_deref())?;
-    let files = definitions(&places, &trust, &obeyed(args)?, &checks(&places, &root))?;
+    let files = list_definitions(&places, &trust, &obeyed(args)?, &checks(&places, &root))?;
     let open = open(&files);
     if !show && !open.is_empty() {
         trust.accept(&root, &open)?;
@@ -75,7 +75,7 @@ fn obeyed(args: &Args) -> Result<Vec<String>> {
 
 /// Returns the commands that check the project; settings that cannot be read name none, and nothing runs with them.
 fn checks(places: &Places, root: &Path) -> Vec<CheckCommand> {
-    settings(places)
+    load_settings(places)
         .map(|settings| ops::check_commands(&settings.review, root))
         .unwrap_or_default()
 }
