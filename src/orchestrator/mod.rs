@@ -38,9 +38,9 @@ pub use prompts::{Assembly, Origin, assemble, assemble_context};
 pub use turn::{
     AcceptNow, BlockContent, CallRecord, CommittedTrees, MAX_REPAIRS, NamedBlock, Overruled,
     ProgressEvent, ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag,
-    TurnContext, TurnRecord, TurnReport, TurnRequest, find_driver, ledger_text, measured,
-    measured_agents, next_state, noted_findings, open_findings, preview, progress_channel,
-    recover_all, replay, resume, take_turn, tokens_roughly, with_request,
+    TurnContext, TurnRecord, TurnReport, TurnRequest, estimate_tokens, find_driver, ledger_text,
+    load_findings, measured, measured_agents, next_state, open_findings, preview, progress_channel,
+    recover_all, replay, resume, take_turn, with_request,
 };
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 pub use workspace::{

@@ -8,7 +8,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use agentd::models::Mode;
-use agentd::orchestrator::{ProgressEvent, ProgressReceiver, tokens_roughly};
+use agentd::orchestrator::{ProgressEvent, ProgressReceiver, estimate_tokens};
 use agentd::parse::{Grammar, Stream};
 
 use crate::terminal;
@@ -168,7 +168,7 @@ impl View {
     fn draw(&mut self) {
         let Some(called) = self.called else { return };
         let seconds = called.elapsed().as_secs();
-        let tokens = tokens_roughly(self.bytes);
+        let tokens = estimate_tokens(self.bytes);
         if self.terminal {
             let mut lines: Vec<String> = self
                 .message

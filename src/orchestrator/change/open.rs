@@ -21,7 +21,7 @@ pub struct ChangeStatus {
     pub change: SessionId,
     /// Its state.
     pub state: State,
-    /// What may happen next.
+    /// Next step of the change.
     pub next: NextStep,
     /// Its worktree.
     pub tree: PathBuf,

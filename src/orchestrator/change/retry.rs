@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Event, SessionId, StepResult};
 use crate::ops::Step;
 use crate::orchestrator::turn::record::TurnRecord;
-use crate::orchestrator::turn::recover::{recover, steps_of, with_lease};
+use crate::orchestrator::turn::recover::{load_steps, recover, with_lease};
 use crate::orchestrator::turn::site::TurnSite;
 use crate::orchestrator::turn::{ActiveTurn, TurnContext, run_steps, stale_reason};
 
@@ -39,7 +39,7 @@ pub(super) fn retry_steps(
         };
 
         ensure_worktree(context, change, state)?;
-        let prepared = turn.prepared(context.store)?;
+        let prepared = turn.to_prepared(context.store)?;
         let site = TurnSite::for_session(context, Some(change), state)?;
         let mut active = ActiveTurn::new(session, &prepared, &site);
         // Someone who resolved a merge conflict by hand has changed what was reviewed.
@@ -60,7 +60,7 @@ pub(super) fn retry_steps(
 /// Returns all steps that are run after every turn, if one of them failed and none that the reply asked for did. They
 /// are all run again, because the result of one that succeeded may be different by now.
 fn steps_to_retry(context: &TurnContext<'_>, turn: &TurnRecord) -> Result<Option<Vec<Step>>> {
-    let steps = steps_of(context.store, &turn.intents)?;
+    let steps = load_steps(context.store, &turn.intents)?;
     let results = turn.settlements.iter().map(|result| result.done);
     let mut last_results: Vec<(Step, bool)> = Vec::new();
     for (step, done) in steps.into_iter().zip(results) {

@@ -11,9 +11,10 @@ use crate::models::{
     Started, State, Update, UpdateFormat, UsageMetrics,
 };
 use crate::orchestrator::turn::findings::{
-    earlier, earlier_of_change, finding_action, findings_of, notes_findings, whole_updates,
+    extract_findings, finding_action, notes_findings, open_findings_in_mode,
+    open_findings_of_change, whole_updates,
 };
-use crate::orchestrator::turn::prepare::{PreparedTurn, hash_of};
+use crate::orchestrator::turn::prepare::{PreparedTurn, pack_hash};
 use crate::orchestrator::turn::record::TurnRecord;
 use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::reply_reader::ReplyReader;
@@ -178,12 +179,12 @@ fn recorded_opinion(
 
     let (response, _) = turn.read_again(context.workspace, context.store)?;
     let earlier = match &request.session {
-        Some(change) => earlier_of_change(context.store, change, &request.mode)?,
+        Some(change) => open_findings_of_change(context.store, change, &request.mode)?,
         None => Vec::new(),
     };
     let reports: Vec<&str> = whole_updates(&response).collect();
     let pack = &context.workspace.pack;
-    let findings = findings_of(pack, &request.mode, &response, &reports, &earlier);
+    let findings = extract_findings(pack, &request.mode, &response, &reports, &earlier);
     Ok(Some(Opinion {
         agent: agent.to_string(),
         verdict,
@@ -220,7 +221,7 @@ fn combine_opinions(
         let mut session = recover(context, lease)?;
         let workspace = context.workspace;
 
-        let earlier = earlier(context.store, &session.state, &request.mode)?;
+        let earlier = open_findings_in_mode(context.store, &session.state, &request.mode)?;
         let findings = join_findings(workspace, &request.mode, &mut opinions, &earlier);
         let response = combined_response(workspace, request, &opinions)?;
         let usage = opinions
@@ -280,7 +281,7 @@ fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Re
         agent: PANEL.to_owned(),
         model: None,
         pack: workspace.pack.name.clone(),
-        pack_hash: hash_of(workspace, template),
+        pack_hash: pack_hash(workspace, template),
         permission: Permission::ReadOnly,
         commands: Vec::new(),
         named: true,

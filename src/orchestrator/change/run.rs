@@ -24,7 +24,7 @@ use crate::orchestrator::workspace::{Workspace, accept_checks, check_checks};
 pub struct ChangeRequest {
     /// Name of the change.
     pub change: SessionId,
-    /// What the change should do; needed to open a new one.
+    /// Description of the change; required to open a new one.
     pub request: Option<String>,
     /// Takes one turn in this mode, instead of running the change.
     pub only: Option<Mode>,
@@ -88,7 +88,7 @@ pub struct ChangeOutcome {
 /// # Errors
 ///
 /// Anything that prevents a turn from being taken, the fault of a turn's reply, and those of `decider` and `progress`.
-/// What was recorded stays.
+/// Recorded events stay.
 pub fn run_change(
     context: &TurnContext<'_>,
     request: &ChangeRequest,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::active_turn::ActiveTurn;
 use super::call_error::call_error;
 use super::call_files::{folder, marker};
-use super::chunking::pieces;
-use super::prepare::roughly;
+use super::chunking::split_chunks;
+use super::prepare::estimate_text_tokens;
 use super::progress::ProgressEvent;
 use super::session::Heartbeat;
 use super::token_check::compare_tokens;
@@ -166,7 +166,10 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
         let inspections = prepared.inspections.iter();
         let reports = inspections.filter_map(|inspection| inspection.text.as_deref());
-        let segments = prepared.texts.iter().flat_map(|text| pieces(text, fresh));
+        let segments = prepared
+            .texts
+            .iter()
+            .flat_map(|text| split_chunks(text, fresh));
         let sent = prepared.started.sent.as_ref();
 
         reports
@@ -206,7 +209,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             tools,
             prompt,
             segments: vec![segment],
-            reserved: self.turn.prepared.reserve(roughly(prompt)),
+            reserved: self.turn.prepared.reserve(estimate_text_tokens(prompt)),
         };
         self.call(request, Vec::new(), &[prompt.as_bytes()])
     }
@@ -426,8 +429,12 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         }
 
         let usage = &reply.usage;
-        let prompt_tokens = usage.prompt_tokens().unwrap_or_else(|| roughly(prompt));
-        let reply_tokens = usage.output_tokens.unwrap_or_else(|| roughly(&reply.text));
+        let prompt_tokens = usage
+            .prompt_tokens()
+            .unwrap_or_else(|| estimate_text_tokens(prompt));
+        let reply_tokens = usage
+            .output_tokens
+            .unwrap_or_else(|| estimate_text_tokens(&reply.text));
         let estimate = self.turn.prepared.amount(prompt_tokens, reply_tokens);
         Amount {
             micro_dollars: usage.micro_dollars.unwrap_or(estimate.micro_dollars),

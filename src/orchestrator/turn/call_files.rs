@@ -1,4 +1,4 @@
-//! Names of what a call leaves outside the ledger: its folder, and the marker of its processes.
+//! Names of a call outside the ledger: its folder, and the marker of its processes.
 
 use std::path::PathBuf;
 

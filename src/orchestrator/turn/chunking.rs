@@ -1,40 +1,46 @@
-//! How a text is cut for the ledger, so that what many turns share is kept once.
+//! Content-defined chunking of texts for the ledger, so that text which many turns share is stored once.
 
-/// The shortest piece that ends of itself.
-const SHORTEST: usize = 2 * 1024;
+/// Minimum size in bytes of a chunk that ends at a line chosen by its hash.
+const MIN_CHUNK_BYTES: usize = 2 * 1024;
 
-/// Of so many lines, one ends a piece.
-const LINES: u32 = 64;
+/// Average number of lines between two lines whose hash ends a chunk.
+const LINES_PER_CUT: u32 = 64;
 
-/// Cuts a text behind lines that its own content chooses, so that a change moves no cut but those beside it. Lines with
-/// a word that is fresh in every turn stand alone.
-pub(crate) fn pieces<'a>(text: &'a str, fresh: Option<&str>) -> Vec<&'a str> {
-    let mut pieces = Vec::new();
-    let (mut start, mut at) = (0, 0);
-    let mut cut = |start: &mut usize, at: usize| {
-        if at > *start {
-            pieces.push(&text[*start..at]);
-            *start = at;
-        }
-    };
+/// Splits a text into chunks, which together are the text.
+///
+/// A chunk ends after a line whose hash is a multiple of [`LINES_PER_CUT`]. The cuts depend only on the lines around them,
+/// so an edit changes one or two chunks and all others stay the same. A line that contains `fresh`, which is new in every
+/// turn, becomes its own chunk.
+pub(crate) fn split_chunks<'a>(text: &'a str, fresh: Option<&str>) -> Vec<&'a str> {
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    let mut line_start = 0;
     for line in text.split_inclusive('\n') {
-        let stands_alone = fresh.is_some_and(|fresh| line.contains(fresh));
-        if stands_alone {
-            cut(&mut start, at);
+        let line_end = line_start + line.len();
+        let is_fresh = fresh.is_some_and(|fresh| line.contains(fresh));
+        if is_fresh && start < line_start {
+            chunks.push(&text[start..line_start]);
+            start = line_start;
         }
-        at += line.len();
-        if stands_alone || (at - start >= SHORTEST && sum(line).is_multiple_of(LINES)) {
-            cut(&mut start, at);
+
+        let is_long_enough = line_end - start >= MIN_CHUNK_BYTES;
+        let is_cut = is_long_enough && hash_line(line).is_multiple_of(LINES_PER_CUT);
+        if is_fresh || is_cut {
+            chunks.push(&text[start..line_end]);
+            start = line_end;
         }
+        line_start = line_end;
     }
-    cut(&mut start, text.len());
-    pieces
+    if start < text.len() {
+        chunks.push(&text[start..]);
+    }
+    chunks
 }
 
-/// Returns a number that depends on all bytes of a line (FNV-1a).
-fn sum(line: &str) -> u32 {
-    line.bytes().fold(0x811c_9dc5, |sum, byte| {
-        (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+/// Returns the 32-bit FNV-1a hash of a line.
+fn hash_line(line: &str) -> u32 {
+    line.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
 }
 
@@ -51,18 +57,22 @@ mod tests {
     #[test]
     fn the_pieces_are_the_text() {
         for text in ["", "one", "one\n", &lines(5_000), &"x".repeat(100_000)] {
-            assert_eq!(pieces(text, Some("4711")).concat(), text);
-            assert!(pieces(text, None).iter().all(|piece| !piece.is_empty()));
+            assert_eq!(split_chunks(text, Some("4711")).concat(), text);
+            assert!(
+                split_chunks(text, None)
+                    .iter()
+                    .all(|piece| !piece.is_empty())
+            );
         }
-        assert!(pieces(&lines(5_000), None).len() > 20);
+        assert!(split_chunks(&lines(5_000), None).len() > 20);
     }
 
     #[test]
     fn a_change_moves_no_cut_but_those_beside_it() {
         let old = lines(5_000);
         let new = old.replace("line 2500 of a text\n", "another line\nand one more\n");
-        let kept = pieces(&old, None);
-        let changed = pieces(&new, None)
+        let kept = split_chunks(&old, None);
+        let changed = split_chunks(&new, None)
             .into_iter()
             .filter(|piece| !kept.contains(piece))
             .count();
@@ -73,7 +83,7 @@ mod tests {
     fn what_is_fresh_stands_alone() {
         let text = "a\nb\nrun=\"k3f9\"\nc\n";
         assert_eq!(
-            pieces(text, Some("k3f9")),
+            split_chunks(text, Some("k3f9")),
             ["a\nb\n", "run=\"k3f9\"\n", "c\n"]
         );
     }

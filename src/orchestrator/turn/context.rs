@@ -1,4 +1,4 @@
-//! What every turn needs: the project, the ledger, the agents, the operations and the run.
+//! The context of turns: project, ledger, agents, operations and run.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::ops::Operations;
 use crate::orchestrator::workspace::Workspace;
 use crate::store::Store;
 
-/// Everything that turns are taken with. It borrows, so it is cheap to copy and to change in one field.
+/// The dependencies of a turn. It only borrows, so it is cheap to copy and to change in one field.
 #[derive(Clone, Copy)]
 pub struct TurnContext<'a> {
     /// The project, its settings and its pack.

@@ -1,4 +1,4 @@
-//! Findings: read from replies and reports, and looked up in the ledger.
+//! Findings of replies and reports, and those in the ledger.
 
 use super::ledger_text::ledger_text;
 use crate::apply;
@@ -18,7 +18,7 @@ pub(crate) fn notes_findings(pack: &Pack, mode: &Mode) -> bool {
     spec.is_some_and(|spec| spec.after.contains(&OperationId::FindingsNote))
 }
 
-/// Returns the name of the action that reports findings, and the words that the pack knows for them.
+/// Returns the name of the action with which a mode reports findings, and the words of the pack for their fields.
 pub(crate) fn finding_action<'p>(
     pack: &'p Pack,
     mode: &'p Mode,
@@ -34,9 +34,9 @@ pub(crate) fn finding_action<'p>(
         .map(|(name, action)| (name, FindingWords::new(action)))
 }
 
-/// Returns the findings that a response reports, in actions and in its reports, and those of the last round that are
-/// still open.
-pub(crate) fn findings_of(
+/// Returns the findings of a response, from its actions and its reports, together with those of `earlier` that are still
+/// open.
+pub(crate) fn extract_findings(
     pack: &Pack,
     mode: &Mode,
     response: &Response,
@@ -69,26 +69,26 @@ pub(crate) fn whole_updates(response: &Response) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the open findings of a change's last round in a mode.
-pub(crate) fn earlier_of_change(
+pub(crate) fn open_findings_of_change(
     store: &dyn Store,
     change: &SessionId,
     mode: &Mode,
 ) -> Result<Vec<Finding>> {
-    earlier(store, &store.state(change)?, mode)
+    open_findings_in_mode(store, &store.state(change)?, mode)
 }
 
 /// Returns the open findings of a session's last round in a mode.
-pub(crate) fn earlier(store: &dyn Store, state: &State, mode: &Mode) -> Result<Vec<Finding>> {
-    let noted = state
-        .findings
-        .get(mode)
-        .map(|report| noted_findings(store, report))
-        .transpose()?;
-    Ok(noted
-        .unwrap_or_default()
-        .into_iter()
-        .filter(Finding::is_open)
-        .collect())
+pub(crate) fn open_findings_in_mode(
+    store: &dyn Store,
+    state: &State,
+    mode: &Mode,
+) -> Result<Vec<Finding>> {
+    let Some(report) = state.findings.get(mode) else {
+        return Ok(Vec::new());
+    };
+    let mut findings = load_findings(store, report)?;
+    findings.retain(Finding::is_open);
+    Ok(findings)
 }
 
 /// Returns the open findings of all modes of a session, each with its mode.
@@ -99,26 +99,24 @@ pub(crate) fn earlier(store: &dyn Store, state: &State, mode: &Mode) -> Result<V
 pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Finding)>> {
     let mut open = Vec::new();
     for mode in state.findings.keys() {
-        open.extend(
-            earlier(store, state, mode)?
-                .into_iter()
-                .map(|finding| (mode.clone(), finding)),
-        );
+        for finding in open_findings_in_mode(store, state, mode)? {
+            open.push((mode.clone(), finding));
+        }
     }
     Ok(open)
 }
 
-/// Reads a list of findings from the ledger; one in another form is empty.
+/// Loads a list of findings from the ledger. A list in an unknown form counts as empty.
 ///
 /// # Errors
 ///
 /// `LedgerUnusable` if the ledger lacks it.
-pub fn noted_findings(store: &dyn Store, report: &BlobId) -> Result<Vec<Finding>> {
+pub fn load_findings(store: &dyn Store, report: &BlobId) -> Result<Vec<Finding>> {
     Ok(serde_json::from_str(&ledger_text(store, report)?).unwrap_or_default())
 }
 
-/// Adds to the mode's report those findings that it does not have, so that the next agent sees them. A reply without a
-/// report gets one if there are findings.
+/// Adds the findings that the report lacks to it, so that the next agent sees them. If the reply has no report, `write`
+/// plans one. A finding that came in an action, for example, need not be in the report.
 pub(crate) fn complete_report(
     spec: &ModeSpec,
     findings: &[Finding],
@@ -133,27 +131,16 @@ pub(crate) fn complete_report(
         .iter_mut()
         .rev()
         .find(|planned| planned.target == *target && planned.refused.is_none());
-    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
     let text = report
         .as_ref()
         .and_then(|planned| planned.content.as_deref())
         .unwrap_or_default();
+
+    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
     let listed = spec::read_findings(text, words, &ids);
-    let is_listed = |finding: &&Finding| {
-        listed.iter().any(|known| {
-            let has_id = known
-                .id
-                .as_deref()
-                .is_some_and(|id| id.eq_ignore_ascii_case(&finding.id));
-            let is_described = known.title.is_some() || known.problem.is_some();
-            let is_same =
-                known.id.is_none() && known.title == finding.title && known.title.is_some();
-            (has_id && is_described) || is_same
-        })
-    };
     let missing: Vec<String> = findings
         .iter()
-        .filter(|finding| !is_listed(finding))
+        .filter(|finding| !listed.iter().any(|entry| is_entry_of(entry, finding)))
         .map(spec::write_finding)
         .collect();
     if missing.is_empty() {
@@ -171,4 +158,16 @@ pub(crate) fn complete_report(
         _ => planned.extend(write(target, format!("## Findings\n\n{missing}"))?),
     }
     Ok(())
+}
+
+/// Returns true if an entry of a report describes a finding: by its id together with a title or a problem, or, without an
+/// id, by the same title.
+fn is_entry_of(entry: &WrittenFinding, finding: &Finding) -> bool {
+    match &entry.id {
+        Some(id) => {
+            let is_described = entry.title.is_some() || entry.problem.is_some();
+            is_described && id.eq_ignore_ascii_case(&finding.id)
+        }
+        None => entry.title.is_some() && entry.title == finding.title,
+    }
 }

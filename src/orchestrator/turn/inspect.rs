@@ -1,4 +1,4 @@
-//! The operations that look before a turn: whether it can be taken, and what its prompt shows of the project.
+//! Operations before a turn: they can refuse it, and add context items to its prompt.
 
 use super::context::TurnContext;
 use super::request::TurnRequest;
@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::models::{ContextItem, OperationId, State, StepResult};
 use crate::ops::Site;
 
-/// What the operations before a turn have found.
-pub(crate) struct Inspected {
+/// Results of the operations before a turn.
+pub(crate) struct InspectionResults {
     /// Items for the prompt, each with its source.
     pub(crate) items: Vec<(ContextItem, String)>,
     pub(crate) results: Vec<StepResult>,
@@ -27,7 +27,7 @@ pub(crate) fn inspect(
     turn: &ResolvedTurn<'_>,
     site: &TurnSite,
     state: &State,
-) -> Result<Inspected> {
+) -> Result<InspectionResults> {
     site.check_trust(context, &turn.request.mode)?;
     let operation_site = site.operation_site(context, turn.request.works_on(), state);
 
@@ -41,7 +41,7 @@ pub(crate) fn inspect(
     }
 
     let warning = left_out_warning(context, turn, &operation_site)?;
-    Ok(Inspected {
+    Ok(InspectionResults {
         items,
         results,
         warning,

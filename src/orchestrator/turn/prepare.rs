@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::chunking::pieces;
+use super::chunking::split_chunks;
 use super::context::TurnContext;
 use super::request::TurnRequest;
 use super::resolved::{ResolvedTurn, opening_events};
@@ -106,7 +106,7 @@ pub(crate) fn prepare_turn(
 
     let draft = &assembly.draft;
     let model = assembly.model.as_ref();
-    let price = price(context, driver, model)?;
+    let price = require_price(context, driver, model)?;
     let max_output = model.and_then(|model| model.max_output);
     let prompt = draft.rendered();
     let prompt_bytes = prompt.len() as u64;
@@ -144,7 +144,7 @@ pub(crate) fn prepare_turn(
         agent: turn.agent.as_str().to_owned(),
         model: turn.model.clone(),
         pack: workspace.pack.name.clone(),
-        pack_hash: hash_of(workspace, turn.template_text()),
+        pack_hash: pack_hash(workspace, turn.template_text()),
         permission,
         commands: commands.cloned().unwrap_or_default(),
         named: request.session.is_some() && request.for_change.is_none(),
@@ -175,7 +175,7 @@ pub(crate) fn prepare_turn(
         reply_tokens: max_output
             .unwrap_or(DEFAULT_REPLY_TOKENS)
             .min(draft.fit_report.reserve.max(DEFAULT_REPLY_TOKENS)),
-        prompt_tokens: prompt_tokens.unwrap_or(tokens_roughly(prompt_bytes)),
+        prompt_tokens: prompt_tokens.unwrap_or(estimate_tokens(prompt_bytes)),
         max_output,
         price,
         calls: 0,
@@ -184,28 +184,34 @@ pub(crate) fn prepare_turn(
 
 /// Returns the hash of each file that a prompt shows unchanged, by path.
 fn shown_files(draft: &Draft) -> BTreeMap<String, BlobId> {
-    // In flat text, a line that could pass for a heading is changed; in XML nothing is.
-    let is_whole = |item: &&ContextItem| {
-        let content = item.content().trim_end();
-        let shows = |segment: &Segment| {
-            matches!(&segment.part, Part::Context { name, .. } if name == item.name())
-                && segment.text.contains(content)
-        };
-        draft.format == Format::Xml || draft.segments.iter().any(shows)
-    };
     let files = draft
         .prompt
         .context()
         .iter()
         .filter(|item| item.kind() == ContextKind::File);
     files
-        .filter(is_whole)
+        .filter(|item| is_shown_unchanged(draft, item))
         .map(|item| (item.name().to_owned(), blob_id(item.content().as_bytes())))
         .collect()
 }
 
-/// Returns what a model costs; one that spends must have a price if there is a budget in dollars.
-pub(crate) fn price(
+/// Returns true if a prompt contains the exact text of an item. XML keeps every text; in other formats, lines that look
+/// like a heading of the prompt are changed.
+fn is_shown_unchanged(draft: &Draft, item: &ContextItem) -> bool {
+    let content = item.content().trim_end();
+    let shows_item = |segment: &Segment| {
+        matches!(&segment.part, Part::Context { name, .. } if name == item.name())
+            && segment.text.contains(content)
+    };
+    draft.format == Format::Xml || draft.segments.iter().any(shows_item)
+}
+
+/// Returns the price of a model; `None` if it is not known.
+///
+/// # Errors
+///
+/// `PriceUnknown` if there is a budget in dollars and calls of the driver cost money.
+pub(crate) fn require_price(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     model: Option<&ModelSpec>,
@@ -218,17 +224,18 @@ pub(crate) fn price(
     if price.is_some() || !driver.spends() || !has_money_cap {
         return Ok(price);
     }
-    let what = match model {
+
+    let reason = match model {
         Some(model) => format!("`{}` has none", model.id),
         None => "no model is named".to_owned(),
     };
-    let message = format!("a budget in dollars needs a price, and {what}");
+    let message = format!("a budget in dollars needs a price, and {reason}");
     Err(Error::new(ErrorKind::PriceUnknown, message).with_hint(
         "name a model that `agentd models list` has a price of, or limit tokens instead",
     ))
 }
 
-/// Returns a segment as the ledger keeps it.
+/// Returns the record of a segment: its parts by hash. `fresh` is the nonce of the prompt; see [`split_chunks`].
 fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
     let part = match &segment.part {
         Part::Context { name, .. } => format!("{} {name}", segment.part.label()),
@@ -239,16 +246,17 @@ fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
         block: segment.block.clone(),
         part,
         source: segment.source.clone(),
-        texts: pieces(&segment.text, fresh)
+        texts: split_chunks(&segment.text, fresh)
             .into_iter()
-            .map(|piece| blob_id(piece.as_bytes()))
+            .map(|chunk| blob_id(chunk.as_bytes()))
             .collect(),
         bytes: segment.text.len() as u64,
     }
 }
 
-/// Returns the hash of everything that the reading and the effects of a reply depend on: the pack and its template.
-pub(crate) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
+/// Returns the hash of everything that decides how a reply is parsed and applied: the rules and texts of the pack, the
+/// template, and the nonce policy. A recorded reply is only read again with the same hash.
+pub(crate) fn pack_hash(workspace: &Workspace, template: Option<&str>) -> BlobId {
     let pack = &workspace.pack;
     let rules = (
         &pack.modes,
@@ -262,6 +270,7 @@ pub(crate) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
         .iter()
         .map(|(name, text)| (name, text.body()))
         .collect();
+
     let all = json!([
         format!("{rules:?}"),
         texts,
@@ -272,7 +281,7 @@ pub(crate) fn hash_of(workspace: &Workspace, template: Option<&str>) -> BlobId {
 }
 
 impl PreparedTurn {
-    /// Makes one of a turn in which nobody is called.
+    /// Creates a turn in which no agent is called.
     pub(crate) fn without_call(started: Started) -> Self {
         Self {
             started,
@@ -288,12 +297,12 @@ impl PreparedTurn {
         }
     }
 
-    /// Returns what a call with a prompt of so many tokens may take.
+    /// Returns the amount to reserve for a call with a prompt of this many tokens.
     pub(crate) fn reserve(&self, prompt_tokens: u64) -> Amount {
         self.amount(prompt_tokens, self.reply_tokens)
     }
 
-    /// Returns what tokens of a prompt and of a reply come to.
+    /// Returns the sum of tokens of a prompt and a reply, and their price.
     pub(crate) fn amount(&self, prompt: u64, reply: u64) -> Amount {
         let tokens = prompt.saturating_add(reply);
         let micro_dollars = self
@@ -306,13 +315,13 @@ impl PreparedTurn {
     }
 }
 
-/// Returns how many tokens a text has, roughly.
-pub(crate) fn roughly(text: &str) -> u64 {
-    tokens_roughly(text.len() as u64)
+/// Returns a rough estimate of the tokens of a text.
+pub(crate) fn estimate_text_tokens(text: &str) -> u64 {
+    estimate_tokens(text.len() as u64)
 }
 
-/// Returns how many tokens so many bytes of text are, roughly.
+/// Returns a rough estimate of the tokens of a text with this many bytes.
 #[must_use]
-pub fn tokens_roughly(bytes: u64) -> u64 {
+pub fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }

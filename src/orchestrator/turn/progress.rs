@@ -1,4 +1,4 @@
-//! Progress of a run while it goes on: events, and the channel that carries them to whoever watches.
+//! Progress events of a run, and the channel that carries them to a watcher.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ pub enum ProgressEvent {
         number: u8,
         /// Maximum number of repairs.
         of: u8,
-        /// What the reply lacks.
+        /// Problems of the reply.
         complaints: Vec<String>,
     },
     /// The agent writes.

@@ -1,11 +1,11 @@
-//! Turns as the ledger has them: to be looked at, brought to an end, or taken once more.
+//! Records of turns in the ledger, built from the events of a session.
 
 use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::ledger_text::ledger_text;
-use super::prepare::{DEFAULT_REPLY_TOKENS, PreparedTurn, hash_of, roughly};
+use super::prepare::{DEFAULT_REPLY_TOKENS, PreparedTurn, estimate_text_tokens, pack_hash};
 use super::reply_reader::ReplyReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -16,87 +16,87 @@ use crate::orchestrator::workspace::Workspace;
 use crate::parse;
 use crate::store::{Store, Turns};
 
-/// The word for the newest turn of all.
+/// Name of the newest turn of all sessions.
 const LAST: &str = "last";
 
-/// A turn as the ledger has it.
+/// Record of a turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnRecord {
-    /// The session.
+    /// Session of the turn.
     pub session: SessionId,
-    /// When it was started.
+    /// Start of the turn.
     #[serde(skip)]
     pub at: SystemTime,
-    /// The turn as it began.
+    /// Agent, prompt and rules that the turn started with.
     pub started: Started,
-    /// Its calls, in order.
+    /// Calls of the agent, in order.
     pub calls: Vec<CallRecord>,
-    /// What was read from its reply, if that was read.
+    /// Parsed reply; `None` if no reply was parsed.
     pub replied: Option<ReplyRecord>,
-    /// What operations found before it.
+    /// Results of the operations before the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<StepResult>,
-    /// What was to be done.
+    /// Steps that were planned.
     pub intents: Vec<Intent>,
-    /// What became of that.
+    /// Results of the steps, in the same order.
     pub settlements: Vec<StepResult>,
-    /// The mode that it led to, if it led to another.
+    /// Mode that the turn changed to; `None` if the mode stayed the same.
     pub next: Option<Mode>,
-    /// Whether the session ended with it, and if so, whether it reached its goal.
+    /// True if the turn ended the session successfully, false if it failed; `None` if the session goes on.
     pub ended: Option<bool>,
-    /// When the last of it was decided or settled.
+    /// Time of the last reply or step result.
     #[serde(skip)]
     end: Option<SystemTime>,
 }
 
-/// A call as the ledger has it.
+/// Record of a call.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallRecord {
-    /// Why the agent was called.
+    /// Reason of the call.
     pub why: Why,
-    /// Prompt of a repair call; empty for a call that got the turn's own prompt.
+    /// Prompt of a repair call; empty for a call with the turn's prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompt: Vec<SegmentRef>,
-    /// The run it belongs to.
+    /// Id of the run that made the call.
     pub run: String,
-    /// What was set aside for it.
+    /// Amount that was reserved for the call.
     pub reserved: Amount,
-    /// The variables whose values its texts must not hold.
+    /// Names of the variables whose values are redacted in its output.
     pub secrets: Vec<String>,
-    /// Process that guards it; `None` if it was not started, or runs no process.
+    /// Process that guards the call; `None` if it was not started, or runs no process.
     #[serde(skip)]
     pub guard: Option<Process>,
-    /// How it ended; `None` while it runs, or if nobody was there to see.
+    /// End of the call; `None` while it runs, or if it was interrupted and not recovered yet.
     pub answered: Option<Answered>,
 }
 
-/// What was read from a reply.
+/// Record of a parsed reply.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplyRecord {
-    /// The markers that count.
+    /// Markers that count.
     pub markers: Vec<Marker>,
-    /// The verdict.
+    /// Verdict, in a mode that has one.
     pub verdict: Option<ReviewResult>,
-    /// Why the mode could not be left, if it could not.
+    /// Reason why the turn could not advance the session.
     pub fault: Option<String>,
 }
 
 impl TurnRecord {
-    /// Returns the turns of a session, in order, from its events.
+    /// Builds the records of all turns of a session from its events, in order.
     #[must_use]
     pub fn all(session: &SessionId, events: &[(SystemTime, Event)]) -> Vec<Self> {
         let mut turns: Vec<Self> = Vec::new();
         for (at, event) in events {
             if let Event::Started(started) = event {
-                turns.push(Self::begun(session, *at, started));
+                turns.push(Self::new(session, *at, started));
             } else if let Some(turn) = turns.last_mut() {
-                turn.take(*at, event);
+                turn.add_event(*at, event);
             }
         }
         turns
     }
 
-    /// Returns the last turn of a session, from its events.
+    /// Builds the record of the last turn of a session from its events.
     #[must_use]
     pub fn last(session: &SessionId, events: &[(SystemTime, Event)]) -> Option<Self> {
         let start = events
@@ -105,46 +105,38 @@ impl TurnRecord {
         Self::all(session, &events[start..]).pop()
     }
 
-    /// Returns the turn that a text names: `SESSION/NUMBER`, `SESSION` for its last one, or `last` for the newest of all.
+    /// Finds a turn by name: `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest of all sessions.
     ///
     /// # Errors
     ///
     /// `TurnNotFound` or `NameInvalid`.
     pub fn find(store: &dyn Store, name: &str) -> Result<Self> {
         let (session, number) = match name.split_once('/') {
-            Some((session, number)) => (session.to_owned(), Some(turn_number(name, number)?)),
-            None if name == LAST => match store
-                .turns(&Turns {
-                    session: None,
-                    newest: 1,
-                })?
-                .pop()
-            {
-                Some(row) => (row.session.to_string(), Some(row.turn)),
-                None => {
-                    return Err(not_found(
-                        "the ledger holds no turn yet",
-                        "take one with `agentd turn`",
-                    ));
-                }
-            },
-            None => (name.to_owned(), None),
+            Some((session, number)) => {
+                let number = parse_turn_number(name, number)?;
+                (SessionId::new(session)?, Some(number))
+            }
+            None if name == LAST => {
+                let (session, number) = newest_turn(store)?;
+                (session, Some(number))
+            }
+            None => (SessionId::new(name)?, None),
         };
-        let session = SessionId::new(session)?;
+
         let mut turns = Self::all(&session, &store.events(&session)?);
         let found = match number {
             Some(number) => turns.into_iter().find(|turn| turn.started.turn == number),
             None => turns.pop(),
         };
         found.ok_or_else(|| {
-            not_found(
+            turn_not_found(
                 &format!("there is no turn `{name}`"),
                 "`agentd log` lists the turns",
             )
         })
     }
 
-    fn begun(session: &SessionId, at: SystemTime, started: &Started) -> Self {
+    fn new(session: &SessionId, at: SystemTime, started: &Started) -> Self {
         Self {
             session: session.clone(),
             at,
@@ -160,7 +152,8 @@ impl TurnRecord {
         }
     }
 
-    fn take(&mut self, at: SystemTime, event: &Event) {
+    /// Adds an event that follows the start of the turn.
+    fn add_event(&mut self, at: SystemTime, event: &Event) {
         if matches!(event, Event::Replied { .. } | Event::Settled { .. }) {
             self.end = Some(at);
         }
@@ -199,20 +192,19 @@ impl TurnRecord {
                 fault,
                 ..
             } => {
-                let (markers, fault) = (markers.clone(), fault.clone());
                 self.replied = Some(ReplyRecord {
-                    markers,
+                    markers: markers.clone(),
                     verdict: *verdict,
-                    fault,
+                    fault: fault.clone(),
                 });
             }
             Event::Intended { intent, .. } => self.intents.push(intent.clone()),
-            // What was found before the turn was not asked for by its reply.
+            // Results before the reply are those of the operations before the turn.
             Event::Settled { settlement, .. } if self.replied.is_none() => {
                 self.found.push(settlement.clone())
             }
             Event::Settled { settlement, .. } => self.settlements.push(settlement.clone()),
-            // The mode that the turn led to is recorded with its end; a later one was chosen for the next turn.
+            // A change of mode by the turn is recorded together with its end; a later one belongs to the next turn.
             Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
             Event::Ended { done } => self.ended = Some(*done),
             Event::Entered { .. }
@@ -223,7 +215,7 @@ impl TurnRecord {
         }
     }
 
-    /// Returns the name by which it can be found.
+    /// Returns the name of the turn, `SESSION/NUMBER`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.session, self.started.turn)
@@ -249,15 +241,16 @@ impl TurnRecord {
         last.is_some_and(|answered| answered.end == CallOutcome::Stopped)
     }
 
-    /// Tells whether something of it was left undone: a call, a reply that was not read, effects that were not settled.
+    /// Returns true if a call has not ended, a reply was not read, or a planned step has no result.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        let open = self
+        let has_open_call = self
             .calls
             .last()
             .is_some_and(|call| call.answered.is_none());
-        let unread = self.answered().is_some() && self.replied.is_none();
-        open || unread || self.intents.len() != self.settlements.len()
+        let has_unread_reply = self.answered().is_some() && self.replied.is_none();
+        let has_open_steps = self.intents.len() != self.settlements.len();
+        has_open_call || has_unread_reply || has_open_steps
     }
 
     /// Returns the texts of the prompt's segments.
@@ -266,16 +259,9 @@ impl TurnRecord {
     ///
     /// `LedgerUnusable` if the ledger lacks one.
     pub fn segments(&self, store: &dyn Store) -> Result<Vec<String>> {
-        let joined = |texts: &[BlobId]| {
-            texts
-                .iter()
-                .map(|id| ledger_text(store, id))
-                .collect::<Result<String>>()
-        };
-        self.started
-            .prompt
-            .iter()
-            .map(|segment| joined(&segment.texts))
+        let segments = self.started.prompt.iter();
+        segments
+            .map(|segment| join_texts(store, &segment.texts))
             .collect()
     }
 
@@ -301,10 +287,9 @@ impl TurnRecord {
         if call.why == Why::Ask {
             return self.prompt(store);
         }
-        call.prompt
-            .iter()
-            .flat_map(|segment| &segment.texts)
-            .map(|id| ledger_text(store, id))
+        let segments = call.prompt.iter();
+        segments
+            .map(|segment| join_texts(store, &segment.texts))
             .collect()
     }
 
@@ -315,7 +300,7 @@ impl TurnRecord {
     /// `TurnNotFound` if there is no such call or it has no reply yet, `LedgerUnusable` if the ledger lacks the reply.
     pub fn call_reply(&self, store: &dyn Store, number: usize) -> Result<String> {
         let Some(answered) = &self.call(number)?.answered else {
-            return Err(not_found(
+            return Err(turn_not_found(
                 &format!("call {number} of {} has no reply yet", self.name()),
                 "`agentd resume` ends calls that were interrupted",
             ));
@@ -330,7 +315,7 @@ impl TurnRecord {
         call.ok_or_else(|| {
             let name = self.name();
             let calls = self.calls.len();
-            not_found(
+            turn_not_found(
                 &format!("{name} has no call {number}: its calls are numbered from 1 to {calls}"),
                 &format!("`agentd show {name}` lists them"),
             )
@@ -352,18 +337,18 @@ impl TurnRecord {
         whole.or_else(|| ended.last()).map(|(number, _)| number)
     }
 
-    /// Returns the reply of the turn, as `reply_call` chooses it, and how that call ended.
+    /// Returns the reply of the turn, chosen by [`reply_call`](Self::reply_call), and the outcome of that call.
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if nothing came, `LedgerUnusable` if the ledger lacks it.
+    /// `TurnNotFound` if there is no reply, `LedgerUnusable` if the ledger lacks it.
     pub fn reply(&self, store: &dyn Store) -> Result<(String, CallOutcome)> {
         let call = self
             .reply_call()
             .map(|number| self.call(number))
             .transpose()?;
         let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
-            return Err(not_found(
+            return Err(turn_not_found(
                 &format!("{} has no reply yet", self.name()),
                 "`agentd resume` asks for one",
             ));
@@ -371,7 +356,7 @@ impl TurnRecord {
         Ok((ledger_text(store, &answered.reply)?, answered.end.clone()))
     }
 
-    /// Returns the texts of the reply and of the repairs that followed it; none if there is no whole reply.
+    /// Returns the reply and the answers of the repairs that followed it; empty if there is no complete reply.
     pub(crate) fn replies(&self, store: &dyn Store) -> Result<Vec<String>> {
         let Some(asked) = self.answered() else {
             return Ok(Vec::new());
@@ -380,40 +365,41 @@ impl TurnRecord {
 
         let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
         let answers = repairs.filter_map(|call| call.answered.as_ref());
-        for answered in
-            answers.filter(|answered| answered.call > asked.call && answered.end.is_ok())
-        {
+        let counted = answers.filter(|answered| answered.call > asked.call && answered.end.is_ok());
+        for answered in counted {
             replies.push(ledger_text(store, &answered.reply)?);
         }
         Ok(replies)
     }
 
-    /// Reads the reply again with a workspace as it is now. Returns the response, and the verdict or why there is none.
+    /// Parses the recorded reply with the rules of a workspace. Returns the response, and its verdict or the error of a
+    /// missing marker.
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if nothing came, and those of the pack.
+    /// `TurnNotFound` if there is no reply, and those of the pack.
     pub fn read_again(
         &self,
         workspace: &Workspace,
         store: &dyn Store,
     ) -> Result<(Response, Result<Option<ReviewResult>>)> {
         let sent = self.segments(store)?;
-        let reading = ReplyReader::new(workspace, &self.started, &sent)?;
+        let reader = ReplyReader::new(workspace, &self.started, &sent)?;
         let replies = self.replies(store)?;
         let response = if replies.is_empty() {
             let (reply, end) = self.reply(store)?;
-            reading.read(&reply, &end)
+            reader.read(&reply, &end)
         } else {
-            reading.read_all(&replies)
+            reader.read_all(&replies)
         };
-        let verdict = parse::verdict(&response, &reading.grammar);
-        let verdict = parse::required_markers(&response, &reading.grammar).and(verdict);
+
+        let markers = parse::required_markers(&response, &reader.grammar);
+        let verdict = markers.and(parse::verdict(&response, &reader.grammar));
         Ok((response, verdict))
     }
 
-    /// Tells whether the pack still is as it was when the prompt was made.
-    pub(crate) fn has_its_pack(&self, workspace: &Workspace) -> Result<bool> {
+    /// Returns true if the pack and the template are the same as when the prompt was composed.
+    pub(crate) fn has_unchanged_pack(&self, workspace: &Workspace) -> Result<bool> {
         let agent = AgentName::new(self.started.agent.as_str())?;
         let template = match workspace.template(&agent, &self.started.mode) {
             Ok(template) => template,
@@ -427,28 +413,26 @@ impl TurnRecord {
             }
             Err(error) => return Err(error),
         };
+
         let template = template.as_ref().map(|found| found.template.text.body());
-        Ok(hash_of(workspace, template) == self.started.pack_hash)
+        Ok(pack_hash(workspace, template) == self.started.pack_hash)
     }
 
-    /// Returns the turn, ready to be carried on with.
-    pub(crate) fn prepared(&self, store: &dyn Store) -> Result<PreparedTurn> {
-        let (texts, prompt) = (self.segments(store)?, self.prompt(store)?);
-        let prompt_tokens = roughly(&prompt);
-        let reserved = self
-            .calls
-            .first()
-            .map(|call| call.reserved)
-            .unwrap_or_default();
+    /// Returns the turn in the form in which it can be continued, without a price.
+    pub(crate) fn to_prepared(&self, store: &dyn Store) -> Result<PreparedTurn> {
+        let texts = self.segments(store)?;
+        let prompt = self.prompt(store)?;
+        let prompt_tokens = estimate_text_tokens(&prompt);
+
+        // The first call reserved the tokens of the prompt and of the largest reply.
+        let reserved_tokens = self.calls.first().map_or(0, |call| call.reserved.tokens);
+        let reply_tokens = reserved_tokens.saturating_sub(prompt_tokens);
         Ok(PreparedTurn {
             started: self.started.clone(),
             texts,
             prompt,
             fit: ledger_text(store, &self.started.fit)?,
-            reply_tokens: reserved
-                .tokens
-                .saturating_sub(prompt_tokens)
-                .max(DEFAULT_REPLY_TOKENS),
+            reply_tokens: reply_tokens.max(DEFAULT_REPLY_TOKENS),
             prompt_tokens,
             max_output: None,
             price: None,
@@ -458,7 +442,26 @@ impl TurnRecord {
     }
 }
 
-fn turn_number(name: &str, number: &str) -> Result<u64> {
+/// Returns the session and the number of the newest turn.
+fn newest_turn(store: &dyn Store) -> Result<(SessionId, u64)> {
+    let newest = Turns {
+        session: None,
+        newest: 1,
+    };
+    match store.turns(&newest)?.pop() {
+        Some(row) => Ok((row.session, row.turn)),
+        None => Err(turn_not_found(
+            "the ledger holds no turn yet",
+            "take one with `agentd turn`",
+        )),
+    }
+}
+
+fn join_texts(store: &dyn Store, texts: &[BlobId]) -> Result<String> {
+    texts.iter().map(|id| ledger_text(store, id)).collect()
+}
+
+fn parse_turn_number(name: &str, number: &str) -> Result<u64> {
     number.parse().map_err(|_| {
         Error::new(
             ErrorKind::NameInvalid,
@@ -470,6 +473,6 @@ fn turn_number(name: &str, number: &str) -> Result<u64> {
     })
 }
 
-fn not_found(message: &str, hint: &str) -> Error {
+fn turn_not_found(message: &str, hint: &str) -> Error {
     Error::new(ErrorKind::TurnNotFound, message).with_hint(hint)
 }

@@ -6,6 +6,7 @@
 //! steps are run again; operations leave what is done already. Nothing is asked of the agent a second time.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use super::active_turn::ActiveTurn;
@@ -16,7 +17,7 @@ use super::document_checks::check_documents;
 use super::ledger_text::ledger_text;
 use super::progress::ProgressEvent;
 use super::read_only::ReadOnlyGuard;
-use super::record::TurnRecord;
+use super::record::{CallRecord, TurnRecord};
 use super::reply_reader::ReplyReader;
 use super::session::Session;
 use super::site::TurnSite;
@@ -35,9 +36,9 @@ use crate::store::{Claim, Entry, Lease, Store, blob_id};
 /// Time without a heartbeat after which a holder in another container or from before a reboot counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Which left-over work a recovery does.
+/// Extent of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum RecoveryScope {
     /// Everything.
     Everything,
     /// Everything but the steps of a change: these are left to the run that continues the change.
@@ -95,7 +96,7 @@ fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
             Claim::Busy(held) if over != Some(held.fence) && is_abandoned(&held) => {
                 over = Some(held.fence)
             }
-            Claim::Busy(held) => return Err(busy(&held)),
+            Claim::Busy(held) => return Err(session_busy(&held)),
         }
     }
 }
@@ -113,7 +114,7 @@ fn is_abandoned(held: &HeldSession) -> bool {
         .is_ok_and(|silence| silence > DEAD_AFTER)
 }
 
-fn busy(held: &HeldSession) -> Error {
+fn session_busy(held: &HeldSession) -> Error {
     let since = clock::now().duration_since(held.since);
     let seconds = since.unwrap_or_default().as_secs();
     let session = &held.session;
@@ -144,7 +145,7 @@ pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<Stri
     for held in abandoned {
         let session = held.session;
         let recovered = with_lease(context, &session, |lease| {
-            recover_from(context, lease, running.as_ref(), Scope::NoSteps)
+            recover_from(context, lease, running.as_ref(), RecoveryScope::NoSteps)
         });
         match recovered {
             Ok((done, _)) => all.push((session, done)),
@@ -161,7 +162,7 @@ pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<Stri
 /// Finishes what an interrupted run left in a session, and returns the session. There is nothing to do if the last run
 /// ended normally.
 pub(crate) fn recover<'a>(context: &'a TurnContext<'a>, lease: &'a Lease) -> Result<Session<'a>> {
-    let (_, state) = recover_from(context, lease, None, Scope::Everything)?;
+    let (_, state) = recover_from(context, lease, None, RecoveryScope::Everything)?;
     Ok(Session::new(context, lease, state))
 }
 
@@ -170,7 +171,7 @@ pub(crate) fn recover_without_steps<'a>(
     context: &'a TurnContext<'a>,
     lease: &'a Lease,
 ) -> Result<Session<'a>> {
-    let (_, state) = recover_from(context, lease, None, Scope::NoSteps)?;
+    let (_, state) = recover_from(context, lease, None, RecoveryScope::NoSteps)?;
     Ok(Session::new(context, lease, state))
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<
         return Ok(());
     };
     let number = turn.started.turn;
-    let steps = steps_of(context.store, unsettled_intents(&turn))?;
+    let steps = load_steps(context.store, unsettled_intents(&turn))?;
     let abandoned = steps.into_iter().map(|step| Event::Settled {
         turn: number,
         settlement: step.settled(false, "the change was given up".to_owned()),
@@ -201,12 +202,15 @@ fn recover_from(
     context: &TurnContext<'_>,
     lease: &Lease,
     running: Option<&BTreeSet<String>>,
-    scope: Scope,
+    scope: RecoveryScope,
 ) -> Result<(Vec<String>, State)> {
     let events = context.store.events(&lease.session)?;
     let last = TurnRecord::last(&lease.session, &events);
-    last.iter().for_each(|turn| discard_recorded(context, turn));
-    forget_trees(context, lease, last.as_ref());
+    if let Some(turn) = &last {
+        discard_recorded(context, turn);
+    }
+    forget_snapshots(context, lease, last.as_ref());
+
     let Some(mut turn) = last.filter(TurnRecord::is_unfinished) else {
         let state = State::fold(events.iter().map(|(_, event)| event));
         return Ok((Vec::new(), state));
@@ -227,7 +231,7 @@ fn finish_turn(
     context: &TurnContext<'_>,
     lease: &Lease,
     turn: &TurnRecord,
-    scope: Scope,
+    scope: RecoveryScope,
     done: &mut Vec<String>,
 ) -> Result<State> {
     let name = turn.name();
@@ -238,7 +242,7 @@ fn finish_turn(
         Err(error) if is_unread && is_missing_pack(&error) => {
             done.push(format!("the reply of {name} is kept; its pack is gone"));
             let mut session = Session::load(context, lease)?;
-            session.commit(&[not_read(turn)], &[])?;
+            session.commit(&[unread_reply(turn)], &[])?;
             return Ok(session.state);
         }
         Err(error) => return Err(error),
@@ -249,7 +253,7 @@ fn finish_turn(
     };
 
     let session = Session::load(context, lease)?;
-    if session.state.change.is_some() && scope == Scope::NoSteps {
+    if session.state.change.is_some() && scope == RecoveryScope::NoSteps {
         let change = &lease.session;
         done.push(format!(
             "`agentd run {change}` goes on with what is left of {name}"
@@ -257,15 +261,15 @@ fn finish_turn(
         return Ok(session.state);
     }
 
-    let prepared = turn.prepared(context.store)?;
+    let prepared = turn.to_prepared(context.store)?;
     let named = Some(&lease.session).filter(|_| prepared.started.named);
     let site = TurnSite::for_session(context, named, &session.state)?;
     let mut active = ActiveTurn::new(session, &prepared, &site);
     if is_unread {
         done.push(format!("the reply of {name} was there and is read now"));
-        read_late(&mut active, turn, &replies)?;
+        read_recorded_replies(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
-        let steps = steps_of(context.store, unsettled_intents(turn))?;
+        let steps = load_steps(context.store, unsettled_intents(turn))?;
         if let Some(session) = named {
             let edits = steps
                 .iter()
@@ -296,22 +300,17 @@ fn unsettled_intents(turn: &TurnRecord) -> &[Intent] {
         .unwrap_or_default()
 }
 
-/// Removes the files of calls that the ledger has: they hold the agent's output without redaction.
+/// Removes the files of calls whose reply is in the ledger: they contain the agent's output without redaction.
 fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
-    for (call, _) in (1..)
-        .zip(&turn.calls)
-        .filter(|(_, call)| call.answered.is_some())
-    {
-        agent::discard(&context.workspace.root.join(folder(
-            &turn.session,
-            turn.started.turn,
-            call,
-        )));
+    let calls = (1..).zip(&turn.calls);
+    for (number, _) in calls.filter(|(_, call)| call.answered.is_some()) {
+        let folder = folder(&turn.session, turn.started.turn, number);
+        agent::discard(&context.workspace.root.join(folder));
     }
 }
 
-/// Detail of a reply that cannot count.
-const UNWATCHED: &str = "what the work tree held before its call is not known any more";
+/// Detail of a reply that cannot count: without the snapshot of the worktree, edits of the agent would not be noticed.
+const NO_SNAPSHOT: &str = "what the work tree held before its call is not known any more";
 
 /// Returns true if the worktree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &Started) -> Result<bool> {
@@ -319,167 +318,202 @@ fn is_watched(context: &TurnContext<'_>, started: &Started) -> Result<bool> {
         && context.drivers.find(&started.agent)?.works_in_tree())
 }
 
-/// Removes snapshots of the worktree for calls that have ended, or were never made.
-fn forget_trees(context: &TurnContext<'_>, lease: &Lease, last: Option<&TurnRecord>) {
+/// Removes snapshots of the worktree for calls that have ended, or that were never made: the next call of the last turn,
+/// and the first call of the turn after it.
+fn forget_snapshots(context: &TurnContext<'_>, lease: &Lease, last: Option<&TurnRecord>) {
     let home = &context.workspace.root;
-    let watched = |turn, call| ReadOnlyGuard {
-        home,
-        root: home,
-        session: &lease.session,
-        turn,
-        call,
-        updates: &[],
+    let forget = |turn, call| {
+        let guard = ReadOnlyGuard {
+            home,
+            root: home,
+            session: &lease.session,
+            turn,
+            call,
+            updates: &[],
+        };
+        guard.forget();
     };
-    let forget = |turn, call| watched(turn, call).forget();
+
     let turn = last.map_or(0, |last| last.started.turn);
     let calls = last.map_or(&[][..], |last| &last.calls);
-    for (call, _) in (1..).zip(calls).filter(|(_, call)| call.answered.is_some()) {
-        forget(turn, call);
+    for (number, call) in (1..).zip(calls) {
+        if call.answered.is_some() {
+            forget(turn, number);
+        }
     }
     forget(turn, calls.len() as u64 + 1);
     forget(turn + 1, 1);
 }
 
-/// Ends a call that no process waits for any more: kills its processes, and records its output, which counts if it is
-/// whole.
+/// Ends a call that no process waits for any more. Its processes are killed, its output is read from the files of the
+/// call, and its end is recorded. The reply counts if it is complete and an agent that may only read has edited nothing.
 fn end_call(
     context: &TurnContext<'_>,
     lease: &Lease,
-    recorded: &mut TurnRecord,
+    turn: &mut TurnRecord,
     running: Option<&BTreeSet<String>>,
-    what: &mut Vec<String>,
+    done: &mut Vec<String>,
 ) -> Result<()> {
-    let name = recorded.name();
-    let (turn, call) = (recorded.started.turn, recorded.calls.len() as u64);
-    let Some(last) = recorded
-        .calls
-        .last_mut()
-        .filter(|call| call.answered.is_none())
-    else {
+    let Some(call) = turn.calls.last().filter(|call| call.answered.is_none()) else {
         return Ok(());
     };
-    let marker = marker(&last.run, turn, call);
-    let guard = last.guard.as_ref();
-    let may_run = running.is_none_or(|running| running.contains(&marker))
-        || guard.is_some_and(agent::is_alive);
-    let killed = if may_run {
-        agent::reap(&marker, guard)?
-    } else {
-        0
-    };
+    let root = &context.workspace.root;
+    let name = turn.name();
+    let number = turn.calls.len() as u64;
+    let marker = marker(&call.run, turn.started.turn, number);
+    let folder = root.join(folder(&lease.session, turn.started.turn, number));
+
+    let killed = kill_processes(&marker, call.guard.as_ref(), running)?;
     if killed > 0 {
-        what.push(format!(
+        done.push(format!(
             "{killed} processes of {name} were still running and are ended"
         ));
     }
-    let folder = context
-        .workspace
-        .root
-        .join(folder(&lease.session, turn, call));
-    let found = context
-        .drivers
-        .salvage(&recorded.started.agent, &folder, &marker)?;
-    if found.is_some() {
-        knows_secrets(context, &name, &last.secrets)?;
-    }
-    let lost = || Salvaged {
-        reply: Reply {
-            end: CallOutcome::Lost,
-            ..Reply::default()
-        },
-        milliseconds: 0,
-    };
+
     let Salvaged {
         reply,
         milliseconds,
-    } = found.unwrap_or_else(lost);
-    let updates = context.workspace.updates(&recorded.started.mode);
-    let (home, tree) = (
-        &context.workspace.root,
-        context.workspace.tree(Some(&lease.session)),
-    );
-    let watched = ReadOnlyGuard {
-        home,
+    } = salvage(context, turn, call, &folder, &marker)?;
+    let tree = context.workspace.tree(Some(&lease.session));
+    let guard = ReadOnlyGuard {
+        home: root,
         root: &tree,
         session: &lease.session,
-        turn,
-        call,
-        updates,
+        turn: turn.started.turn,
+        call: number,
+        updates: context.workspace.updates(&turn.started.mode),
     };
-    let reply = match watched.kept() {
-        Some(census) => watched.after(Some(&census), reply, agent::ended_at(&folder))?,
-        // Without it nobody can tell what the agent has done.
-        None if reply.end.is_ok() && is_watched(context, &recorded.started)? => Reply {
-            end: CallOutcome::Lost,
-            detail: UNWATCHED.to_owned(),
-            ..reply
-        },
-        None => reply,
-    };
-    let text = context.workspace.secrets.redact_reply(&reply.text);
-    let reply = Reply { text, ..reply };
-    let salvaged = reply.end != CallOutcome::Lost;
-    what.push(match (salvaged, reply.text.len()) {
-        (true, _) => format!(
-            "the call of {name} had come to its end ({})",
-            reply.end.name()
-        ),
-        (false, 0) => format!("the call of {name} is lost"),
-        (false, bytes) => {
-            format!("the call of {name} is lost, and the {bytes} bytes it had said are kept")
-        }
-    });
-    if !salvaged {
-        what.push(format!(
+    let mut reply = check_edits(context, &turn.started, &guard, reply, &folder)?;
+    reply.text = context.workspace.secrets.redact_reply(&reply.text);
+
+    let is_salvaged = reply.end != CallOutcome::Lost;
+    done.push(describe_end(&name, &reply));
+    if !is_salvaged {
+        done.push(format!(
             "`agentd resume {}` calls the agent of {name} again",
             lease.session
         ));
     }
-    // What a lost call has used is not known, so what was set aside counts in full.
-    let least = if salvaged {
-        Amount::default()
-    } else {
-        last.reserved
-    };
-    let spent = Amount {
-        tokens: reply
-            .usage
-            .tokens()
-            .unwrap_or(last.reserved.tokens)
-            .max(least.tokens),
-        micro_dollars: reply
-            .usage
-            .micro_dollars
-            .unwrap_or(last.reserved.micro_dollars)
-            .max(least.micro_dollars),
-    };
+
     let answered = Answered {
-        turn,
-        call,
+        turn: turn.started.turn,
+        call: number,
+        spent: spent_amount(&reply, call.reserved),
         end: reply.end,
         detail: reply.detail,
         reply: blob_id(reply.text.as_bytes()),
         usage: reply.usage,
-        spent,
         milliseconds,
         left_behind: reply.left_behind + killed,
-        salvaged,
+        salvaged: is_salvaged,
     };
-    last.answered = Some(answered.clone());
-    let events = [Event::Answered(Box::new(answered))];
+    let events = [Event::Answered(Box::new(answered.clone()))];
     let entry = Entry {
         events: &events,
         blobs: &[reply.text.as_bytes()],
         ..Entry::default()
     };
     context.store.commit(lease, &entry, clock::now())?;
+    if let Some(call) = turn.calls.last_mut() {
+        call.answered = Some(answered);
+    }
+
+    // Only now: until the commit these files are the only copy of the reply.
     agent::discard(&folder);
-    watched.forget();
+    guard.forget();
     Ok(())
 }
 
-/// Refuses to keep what a call has said if it may hold secrets that are not known here.
-fn knows_secrets(context: &TurnContext<'_>, name: &str, needed: &[String]) -> Result<()> {
+/// Kills the processes of a call, and returns their number. `running` are the markers of all running calls, if known; a
+/// call that is not among them and whose guard is dead has no processes.
+fn kill_processes(
+    marker: &str,
+    guard: Option<&Process>,
+    running: Option<&BTreeSet<String>>,
+) -> Result<u64> {
+    let is_listed = running.is_none_or(|running| running.contains(marker));
+    if is_listed || guard.is_some_and(agent::is_alive) {
+        agent::reap(marker, guard)
+    } else {
+        Ok(0)
+    }
+}
+
+/// Reads the reply of a call from its files. Without files the call is lost.
+fn salvage(
+    context: &TurnContext<'_>,
+    turn: &TurnRecord,
+    call: &CallRecord,
+    folder: &Path,
+    marker: &str,
+) -> Result<Salvaged> {
+    let agent = &turn.started.agent;
+    if let Some(salvaged) = context.drivers.salvage(agent, folder, marker)? {
+        require_known_secrets(context, &turn.name(), &call.secrets)?;
+        return Ok(salvaged);
+    }
+    Ok(Salvaged {
+        reply: Reply {
+            end: CallOutcome::Lost,
+            ..Reply::default()
+        },
+        milliseconds: 0,
+    })
+}
+
+/// Compares the worktree with the snapshot from before the call. A whole reply whose snapshot is missing counts as lost.
+fn check_edits(
+    context: &TurnContext<'_>,
+    started: &Started,
+    guard: &ReadOnlyGuard<'_>,
+    reply: Reply,
+    folder: &Path,
+) -> Result<Reply> {
+    if let Some(snapshot) = guard.kept() {
+        return guard.after(Some(&snapshot), reply, agent::ended_at(folder));
+    }
+    if reply.end.is_ok() && is_watched(context, started)? {
+        return Ok(Reply {
+            end: CallOutcome::Lost,
+            detail: NO_SNAPSHOT.to_owned(),
+            ..reply
+        });
+    }
+    Ok(reply)
+}
+
+/// Describes the end of a call for the report of the recovery.
+fn describe_end(name: &str, reply: &Reply) -> String {
+    match (&reply.end, reply.text.len()) {
+        (CallOutcome::Lost, 0) => format!("the call of {name} is lost"),
+        (CallOutcome::Lost, bytes) => {
+            format!("the call of {name} is lost, and the {bytes} bytes it had said are kept")
+        }
+        (end, _) => format!("the call of {name} had come to its end ({})", end.name()),
+    }
+}
+
+/// Returns the amount that a call has spent. Unknown usage counts as the reserved amount. The usage of a lost call is
+/// incomplete, so it counts as at least the reserved amount.
+fn spent_amount(reply: &Reply, reserved: Amount) -> Amount {
+    let tokens = reply.usage.tokens().unwrap_or(reserved.tokens);
+    let micro_dollars = reply.usage.micro_dollars;
+    let micro_dollars = micro_dollars.unwrap_or(reserved.micro_dollars);
+    if reply.end != CallOutcome::Lost {
+        return Amount {
+            tokens,
+            micro_dollars,
+        };
+    }
+    Amount {
+        tokens: tokens.max(reserved.tokens),
+        micro_dollars: micro_dollars.max(reserved.micro_dollars),
+    }
+}
+
+/// Refuses to record the output of a call that may contain a secret whose value is not known here: it could not be
+/// redacted.
+fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String]) -> Result<()> {
     let known: BTreeSet<&str> = context.drivers.secrets.names().collect();
     let unknown: Vec<&str> = needed
         .iter()
@@ -489,6 +523,7 @@ fn knows_secrets(context: &TurnContext<'_>, name: &str, needed: &[String]) -> Re
     if unknown.is_empty() {
         return Ok(());
     }
+
     let message = format!(
         "what {name} has said may hold the value of {}, not set here",
         unknown.join(", ")
@@ -498,40 +533,42 @@ fn knows_secrets(context: &TurnContext<'_>, name: &str, needed: &[String]) -> Re
     ))
 }
 
-/// Returns what is recorded of a reply that cannot be read as it was asked for.
-fn not_read(turn: &TurnRecord) -> Event {
-    let fault =
-        "the pack has changed since the prompt was sent, so the reply was not read".to_owned();
-    let turn = turn.started.turn;
+/// Returns the event for a reply that is not read, because the pack has changed since the prompt was sent.
+fn unread_reply(turn: &TurnRecord) -> Event {
+    let fault = "the pack has changed since the prompt was sent, so the reply was not read";
     Event::Replied {
-        turn,
+        turn: turn.started.turn,
         markers: Vec::new(),
         verdict: None,
         unclear: 0,
-        fault: Some(fault),
+        fault: Some(fault.to_owned()),
         questions: Vec::new(),
     }
 }
 
-/// Reads replies that are recorded and were not read, and runs the steps that follow.
-fn read_late(active: &mut ActiveTurn<'_>, turn: &TurnRecord, replies: &[String]) -> Result<()> {
+/// Reads the recorded replies of a turn, and runs the steps that follow.
+fn read_recorded_replies(
+    active: &mut ActiveTurn<'_>,
+    turn: &TurnRecord,
+    replies: &[String],
+) -> Result<()> {
     let workspace = active.session.context.workspace;
     let prepared = active.prepared;
-    if !turn.has_its_pack(workspace)? {
-        return active.commit(&[not_read(turn)], &[]);
+    if !turn.has_unchanged_pack(workspace)? {
+        return active.commit(&[unread_reply(turn)], &[]);
     }
 
     let reader = ReplyReader::new(workspace, &prepared.started, &prepared.texts)?;
     let first = replies.first().map_or("", String::as_str);
     let mut response = check_documents(active, reader.read(first, &CallOutcome::Ok))?;
     for answer in replies.iter().skip(1) {
-        response = check_documents(active, reader.merged(response, answer))?;
+        response = check_documents(active, reader.merge_answer(response, answer))?;
     }
     apply_and_run(active, &reader, response, None).map(drop)
 }
 
-/// Returns the steps of intents, with their texts.
-pub(crate) fn steps_of(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
+/// Loads the steps of intents, with their texts from the ledger.
+pub(crate) fn load_steps(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
     let step = |intent: &Intent| {
         let content = intent.content.as_ref();
         let content = content.map(|id| ledger_text(store, id)).transpose()?;

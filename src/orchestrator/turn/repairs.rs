@@ -32,7 +32,7 @@ pub(crate) fn read_with_repairs(
     let most = calls.turn.started().repairs.min(MAX_REPAIRS);
 
     for number in 1..=most {
-        let Some(repair) = reader.repair(&response) else {
+        let Some(repair) = reader.find_repair(&response) else {
             break;
         };
         let Some(prompt) = reader.repair_prompt(&repair, calls.turn.prepared, &replies) else {
@@ -64,7 +64,10 @@ pub(crate) fn read_with_repairs(
             break;
         }
         replies.push(answer.reply.text.clone());
-        response = check_documents(calls.turn, reader.merged(response, &answer.reply.text))?;
+        response = check_documents(
+            calls.turn,
+            reader.merge_answer(response, &answer.reply.text),
+        )?;
         unrecorded = Some(answer);
     }
 

@@ -1,8 +1,8 @@
-//! Reading a turn's replies with all that is known of it, and asking again for what they lack.
+//! Parses the replies of a turn, and composes the prompts that ask again for missing parts.
 
 use serde::Deserialize;
 
-use super::prepare::{PreparedTurn, roughly};
+use super::prepare::{PreparedTurn, estimate_text_tokens};
 use crate::error::Result;
 use crate::models::{
     AgentName, CallOutcome, ContextItem, ContextKind, Format, Part, Response, Started,
@@ -12,27 +12,29 @@ use crate::orchestrator::redacted::redacted;
 use crate::orchestrator::workspace::Workspace;
 use crate::parse::{self, Context, Grammar, Repair};
 
-/// Most repairs of a turn.
+/// Maximum number of repairs of a turn.
 pub const MAX_REPAIRS: u8 = 2;
 
-/// What a turn's replies are read with: the turn as the ledger keeps it, and the pack.
+/// Parses replies of one turn by its record in the ledger and the rules of the pack.
 pub(crate) struct ReplyReader<'a> {
     workspace: &'a Workspace,
     started: &'a Started,
+    /// Texts of the prompt's segments.
     sent: &'a [String],
+    /// Text of the template, to recognize echoes of it.
     template: Option<String>,
     pub(crate) grammar: Grammar,
 }
 
 impl<'a> ReplyReader<'a> {
-    /// Prepares to read; `sent` are the texts of the prompt's segments.
+    /// Creates a reader. `sent` are the texts of the prompt's segments.
     pub(crate) fn new(
         workspace: &'a Workspace,
         started: &'a Started,
         sent: &'a [String],
     ) -> Result<Self> {
-        let template =
-            workspace.template(&AgentName::new(started.agent.as_str())?, &started.mode)?;
+        let agent = AgentName::new(started.agent.as_str())?;
+        let template = workspace.template(&agent, &started.mode)?;
         let template = template.map(|found| found.template.text.body().to_owned());
         let grammar = workspace.pack.grammar(&started.mode)?;
         Ok(Self {
@@ -44,7 +46,7 @@ impl<'a> ReplyReader<'a> {
         })
     }
 
-    /// Reads a reply to the turn's prompt.
+    /// Parses a reply to the turn's prompt, and redacts secrets in the result.
     pub(crate) fn read(&self, text: &str, end: &CallOutcome) -> Response {
         let prose = self.workspace.pack.texts.values().map(|text| text.body());
         let context = Context {
@@ -55,23 +57,22 @@ impl<'a> ReplyReader<'a> {
             tasks: self.started.tasks.clone(),
             ..Context::default()
         };
-        redacted(
-            parse::parse(text, &self.grammar, &context),
-            &self.workspace.secrets,
-        )
+        let response = parse::parse(text, &self.grammar, &context);
+        redacted(response, &self.workspace.secrets)
     }
 
-    /// Reads a whole reply, and puts the answers to its repairs in their places.
+    /// Parses a complete reply, and merges the answers of its repairs into it.
     pub(crate) fn read_all(&self, replies: &[String]) -> Response {
         let first = replies.first().map_or("", String::as_str);
-        let answers = replies.iter().skip(1);
-        answers.fold(self.read(first, &CallOutcome::Ok), |response, answer| {
-            self.merged(response, answer)
-        })
+        let mut response = self.read(first, &CallOutcome::Ok);
+        for answer in replies.iter().skip(1) {
+            response = self.merge_answer(response, answer);
+        }
+        response
     }
 
-    /// Returns what a response lacks, if the pack has the words to ask for it again.
-    pub(crate) fn repair(&self, response: &Response) -> Option<Repair> {
+    /// Returns the parts that a response lacks; `None` if it is complete, or if the pack has no text to ask again with.
+    pub(crate) fn find_repair(&self, response: &Response) -> Option<Repair> {
         let repair = parse::find_repair(response, &self.grammar)?;
         if self.workspace.pack.repair.is_none() {
             let pack = &self.workspace.pack.name;
@@ -81,9 +82,10 @@ impl<'a> ReplyReader<'a> {
         Some(repair)
     }
 
-    /// Returns the prompt of a repair: the turn's own prompt as far as it is needed and fits, and all replies so far.
+    /// Returns the prompt of a repair: the turn's prompt and all replies so far. While it is too large for the model, the
+    /// largest context item is left out.
     ///
-    /// `None` if the replies alone are too large for the model.
+    /// `None` if it is too large without any context item.
     pub(crate) fn repair_prompt(
         &self,
         repair: &Repair,
@@ -91,13 +93,13 @@ impl<'a> ReplyReader<'a> {
         replies: &[String],
     ) -> Option<UnifiedPrompt> {
         let words = self.workspace.pack.repair.as_ref()?.body();
-        let limits = PromptLimits::of(prepared);
+        let limits = PromptLimits::from_fit_report(prepared);
         let mut original = original_prompt(prepared).ok()?;
         let mut left_out = Vec::new();
 
         loop {
             let prompt = repair.prompt(words, &with_note(&original, &left_out), replies)?;
-            if limits.allow(&prompt.to_xml()) {
+            if limits.can_hold(&prompt.to_xml()) {
                 return Some(prompt);
             }
             let items = original.context().iter().enumerate();
@@ -112,25 +114,29 @@ impl<'a> ReplyReader<'a> {
         }
     }
 
-    /// Puts the answer to a repair in its place. An answer may repeat its request, but not the turn's prompt.
-    pub(crate) fn merged(&self, response: Response, answer: &str) -> Response {
+    /// Merges the answer of a repair into a response. Text of the turn's prompt in the answer counts as an echo; text of
+    /// the repair's own prompt does not.
+    pub(crate) fn merge_answer(&self, response: Response, answer: &str) -> Response {
         parse::merge_answer(response, self.read(answer, &CallOutcome::Ok), &self.grammar)
     }
 }
 
-/// Returns a turn's prompt with its parts. A rendering that cannot be read back is one context item, and only its
-/// instructions are known.
+/// Returns the parts of a turn's prompt. A prompt in a format that cannot be parsed becomes one context item, next to its
+/// instructions, which the ledger has.
 fn original_prompt(prepared: &PreparedTurn) -> Result<UnifiedPrompt> {
     if prepared.started.format == Format::Xml {
         return UnifiedPrompt::from_xml(&prepared.prompt);
     }
+
     let segments = prepared.started.prompt.iter().zip(&prepared.texts);
-    let instructions = segments.filter(|(segment, _)| segment.part == Part::Instructions.label());
-    let instructions: Vec<&str> = instructions.map(|(_, text)| text.as_str()).collect();
+    let instructions: Vec<&str> = segments
+        .filter(|(segment, _)| segment.part == Part::Instructions.label())
+        .map(|(_, text)| text.as_str())
+        .collect();
     Ok(UnifiedPrompt::new(instructions.join("\n"))?.with_artifact("prompt", &prepared.prompt))
 }
 
-/// Returns a prompt with a context item that names what was left out of it.
+/// Adds a context item with the names of the items that were left out.
 fn with_note(prompt: &UnifiedPrompt, left_out: &[String]) -> UnifiedPrompt {
     if left_out.is_empty() {
         return prompt.clone();
@@ -166,14 +172,14 @@ struct PromptLimits {
 }
 
 impl PromptLimits {
-    fn of(prepared: &PreparedTurn) -> Self {
+    fn from_fit_report(prepared: &PreparedTurn) -> Self {
         serde_json::from_str(&prepared.fit).unwrap_or_default()
     }
 
-    fn allow(&self, prompt: &str) -> bool {
-        self.budget.is_none_or(|budget| roughly(prompt) <= budget)
-            && self
-                .max_bytes
-                .is_none_or(|max_bytes| prompt.len() as u64 <= max_bytes)
+    fn can_hold(&self, prompt: &str) -> bool {
+        let tokens = estimate_text_tokens(prompt);
+        let bytes = prompt.len() as u64;
+        self.budget.is_none_or(|budget| tokens <= budget)
+            && self.max_bytes.is_none_or(|max_bytes| bytes <= max_bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! The report of a turn, for whoever asked for it.
+//! The report of a turn.
 
 use std::collections::BTreeMap;
 

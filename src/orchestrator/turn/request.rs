@@ -7,51 +7,52 @@ use crate::compose::{Measured, Variables};
 use crate::models::{AgentName, Check, ContextItem, Format, Mode, Nonce, SessionId, Work};
 use crate::ops::Diff;
 
-/// What a prompt is asked for with.
+/// A request for a prompt or a turn.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
-    /// The mode.
+    /// Mode of the turn.
     pub mode: Mode,
     /// The user's text.
     pub instructions: String,
-    /// The agent; without one, the mode's from the settings, one that is on PATH, or BASE.
+    /// Agent; `None` for the mode's from the settings, an installed one, or BASE.
     pub agent: Option<AgentName>,
-    /// What the session works on, as the caller describes it.
+    /// Description of the session's work, from the caller.
     pub work: Option<Work>,
-    /// The session, such as a change.
+    /// Session, such as a change.
     pub session: Option<SessionId>,
-    /// The change whose files are shown, if it is not the session itself.
+    /// Change whose files are shown, if it is not the session itself.
     pub for_change: Option<SessionId>,
     /// Files to show.
     pub files: Vec<PathBuf>,
     /// Artifacts to show.
     pub artifacts: Vec<PathBuf>,
-    /// Whether files and artifacts that by their name hold secrets are shown, too.
+    /// Allows files and artifacts with the name of a secret file.
     pub secret_files: bool,
-    /// Named blocks of context, in the order in which the prompt has them. A name may come several times; each must be
-    /// in `blocks` of a layer of the pack.
+    /// Named blocks of context, in the order of the prompt. A name may occur several times; each must be in `blocks` of
+    /// a layer of the pack.
     pub blocks: Vec<NamedBlock>,
-    /// Thoughts to hand on.
+    /// Thoughts of earlier agents to show.
     pub thoughts: Vec<String>,
-    /// Values of variables, before any that is found.
+    /// Values of variables. They replace gathered ones.
     pub variables: Variables,
-    /// The nonce of the prompt, unless the settings say that there is none; a turn makes its own.
+    /// Nonce of the prompt, unless the settings turn nonces off. A turn creates its own.
     pub nonce: Option<Nonce>,
-    /// The rendering; without one, the pack's, or a chat for a model that has no tools where the pack writes flat text.
+    /// Format; `None` for the pack's, or chat for a model behind an HTTP API if the pack renders flat text.
     pub format: Option<Format>,
-    /// The model to write for; without one, the agent's own.
+    /// Model that the prompt is written for; `None` for the agent's own.
     pub model: Option<String>,
-    /// Whether tokens are counted even if the bytes already fit.
+    /// Counts tokens even if the size in bytes already fits.
     pub count: bool,
-    /// Whether a missing mandatory variable is an error, whatever the settings say.
+    /// Makes a missing mandatory variable an error, whatever the settings say.
     pub strict: bool,
-    /// How often the agent may be asked again for what its reply lacks; twice at most.
+    /// Number of times that the agent may be asked again for missing parts of its reply; at most
+    /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS).
     pub repairs: u8,
-    /// What was measured of the agent and its model; a turn looks it up itself.
+    /// Measurements of the agent and its model. A turn looks them up itself.
     pub measured: Measured,
-    /// What operations found before the turn.
+    /// Items from the operations before the turn, each with its source.
     pub found: Vec<(ContextItem, String)>,
-    /// The working tree to review, in a review without a change. [`review_tree`](crate::orchestrator::review_tree) sets
+    /// Working tree to review, in a review without a change. [`review_tree`](crate::orchestrator::review_tree) sets
     /// it.
     pub review: Option<ReviewTree>,
 }
@@ -89,7 +90,7 @@ pub struct ReviewTree {
 }
 
 impl TurnRequest {
-    /// Asks for a prompt in a mode with nothing but instructions.
+    /// Creates a request with a mode and instructions only.
     pub fn new(mode: Mode, instructions: impl Into<String>) -> Self {
         Self {
             mode,
@@ -115,9 +116,7 @@ impl TurnRequest {
             review: None,
         }
     }
-}
 
-impl TurnRequest {
     /// Returns the session whose files the turn works with.
     #[must_use]
     pub fn works_on(&self) -> Option<&SessionId> {

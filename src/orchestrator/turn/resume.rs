@@ -62,12 +62,12 @@ fn prepared(
         Some(id) => Some(context.workspace.catalogue()?.find_or_assume(id)),
         None => None,
     };
-    let price = prepare::price(context, driver, model.as_ref())?;
+    let price = prepare::require_price(context, driver, model.as_ref())?;
     let max_output = model.and_then(|model| model.max_output);
     Ok(PreparedTurn {
         max_output,
         price,
-        ..turn.prepared(context.store)?
+        ..turn.to_prepared(context.store)?
     })
 }
 
@@ -78,7 +78,7 @@ fn check(
     again: bool,
 ) -> Result<()> {
     let name = turn.name();
-    if !turn.has_its_pack(context.workspace)? {
+    if !turn.has_unchanged_pack(context.workspace)? {
         let message = format!(
             "the pack `{}` has changed since {name} was sent",
             turn.started.pack

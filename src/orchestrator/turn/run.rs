@@ -51,13 +51,13 @@ pub struct Run {
     pub limits: Limits,
     /// Parts that count as accepted for this run, as with `--trust`.
     pub trust: AcceptNow,
-    /// Receives what happens while it happens; `None` if nobody watches.
+    /// Channel for progress events; `None` if there is no watcher.
     pub progress: Option<ProgressSender>,
     /// Environment and watcher of git commands.
     pub git: Git,
     /// Changes whose worktree was checked for uncommitted edits in this run.
     pub committed_trees: CommittedTrees,
-    /// Set by whoever wants the run to end.
+    /// Flag that asks the run to stop.
     pub stop: StopFlag,
 }
 

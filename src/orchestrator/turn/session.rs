@@ -12,7 +12,7 @@ use crate::store::{Entry, Lease};
 /// Poll interval of [`Session::pause`].
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Interval at which the ledger is told that the holder of a session is alive.
+/// Interval of the heartbeat by which the holder of a session shows in the ledger that it is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A session held under a lease, with its state as the ledger has it.

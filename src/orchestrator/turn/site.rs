@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::TurnContext;
-use super::findings::{earlier, notes_findings, open_findings};
+use super::findings::{notes_findings, open_findings, open_findings_in_mode};
 use super::ledger_text::ledger_text;
 use super::progress::{ProgressEvent, ProgressSender};
 use super::request::{ReviewTree, TurnRequest};
@@ -213,7 +213,7 @@ fn relevant_findings(context: &TurnContext<'_>, state: &State) -> Result<Vec<Fin
         .as_ref()
         .filter(|mode| notes_findings(&context.workspace.pack, mode));
     match own_mode {
-        Some(mode) => earlier(context.store, state, mode),
+        Some(mode) => open_findings_in_mode(context.store, state, mode),
         None => {
             let open = open_findings(context.store, state)?;
             Ok(open.into_iter().map(|(_, finding)| finding).collect())

@@ -1,7 +1,9 @@
 //! The findings of a turn in progress.
 
 use super::active_turn::ActiveTurn;
-use super::findings::{earlier, earlier_of_change, findings_of, notes_findings, whole_updates};
+use super::findings::{
+    extract_findings, notes_findings, open_findings_in_mode, open_findings_of_change, whole_updates,
+};
 use crate::error::Result;
 use crate::models::{Finding, Response};
 use crate::ops::{self, Site, Step};
@@ -20,8 +22,8 @@ pub(crate) fn find_findings(
     }
 
     let earlier = match &started.for_change {
-        Some(change) => earlier_of_change(context.store, change, &started.mode)?,
-        None => earlier(context.store, &turn.session.state, &started.mode)?,
+        Some(change) => open_findings_of_change(context.store, change, &started.mode)?,
+        None => open_findings_in_mode(context.store, &turn.session.state, &started.mode)?,
     };
     let reports: Vec<&str> = match started.for_change {
         // No step is planned for an opinion, so its report is read as it was sent.
@@ -31,7 +33,7 @@ pub(crate) fn find_findings(
             .filter_map(|step| step.content.as_deref())
             .collect(),
     };
-    let found = findings_of(pack, &started.mode, response, &reports, &earlier);
+    let found = extract_findings(pack, &started.mode, response, &reports, &earlier);
     Ok(Some(found))
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use agentd::Result;
 use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
 use agentd::orchestrator::{
-    CallRecord, TurnRecord, Workspace, format_utc, ledger_text, noted_findings,
+    CallRecord, TurnRecord, Workspace, format_utc, ledger_text, load_findings,
 };
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
@@ -144,7 +144,7 @@ fn findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
         .rev()
         .find(|settlement| report::is_list_of_findings(settlement));
     let list = noted.and_then(|settlement| settlement.report.as_ref());
-    list.and_then(|list| noted_findings(store, list).ok())
+    list.and_then(|list| load_findings(store, list).ok())
         .unwrap_or_default()
 }
 
