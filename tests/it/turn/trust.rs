@@ -445,7 +445,7 @@ fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
     let run = project.run(&["prompt", "plan", "Go", "--agent", "nobody"]);
     assert!(
         run.stderr
-            .contains("this project's own templates/system/BASE-plan.md is used"),
+            .contains("using templates/system/BASE-plan.md of this project"),
         "{}",
         run.stderr
     );
