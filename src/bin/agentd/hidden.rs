@@ -50,12 +50,12 @@ pub(crate) fn variables() -> &'static [(OsString, OsString)] {
     reason = "the binary knows the environment"
 )]
 pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
-    let mut words: Vec<OsString> = env::args_os().collect();
-    if words.get(1).is_none_or(|word| word != SECRETS_ARGUMENT) {
-        return Ok(words);
+    let mut arguments: Vec<OsString> = env::args_os().collect();
+    if arguments.get(1).is_none_or(|word| word != SECRETS_ARGUMENT) {
+        return Ok(arguments);
     }
 
-    let file = words
+    let file = arguments
         .get(2)
         .and_then(|number| number.to_str()?.parse().ok());
     let variables = file
@@ -65,9 +65,9 @@ pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
             Error::new(ErrorKind::FileUnusable, "cannot read the secret variables")
                 .with_source(error)
         })?;
-    words.drain(1..3);
+    arguments.drain(1..3);
     HIDDEN.get_or_init(|| variables);
-    Ok(words)
+    Ok(arguments)
 }
 
 /// Hides the memory of this process and the secret variables of its environment from other processes of the user.
@@ -119,15 +119,15 @@ fn exec_without(secret: &Environment) -> io::Error {
         Err(error) => return error,
     };
 
-    let mut words = env::args_os();
+    let mut arguments = env::args_os();
     let mut command = Command::new(program);
-    if let Some(name) = words.next() {
+    if let Some(name) = arguments.next() {
         command.arg0(name);
     }
     command
         .arg(SECRETS_ARGUMENT)
         .arg(file.as_raw_fd().to_string())
-        .args(words);
+        .args(arguments);
     for (name, _) in &secret.0 {
         command.env_remove(name);
     }

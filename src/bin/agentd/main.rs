@@ -17,12 +17,12 @@ use clap::Parser;
 fn main() -> ExitCode {
     agentd::agent::guard_main();
 
-    let words = match hidden::receive_variables() {
-        Ok(words) => words,
+    let arguments = match hidden::receive_variables() {
+        Ok(arguments) => arguments,
         Err(error) => return ExitCode::from(terminal::print_failure(&error.into(), false)),
     };
 
-    let args = match args::Args::try_parse_from(words) {
+    let args = match args::Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => return ExitCode::from(terminal::print_usage_error(&error)),
     };

@@ -1,6 +1,7 @@
 //! Progress of a run on stderr: live lines on a terminal, plain lines elsewhere, JSON lines on stdout with `--json`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,19 +148,7 @@ impl View {
                 milliseconds,
                 withheld,
             } => {
-                terminal::eprint_row(
-                    "check",
-                    format_args!("{name}: {end} in {}", humanize::duration(milliseconds)),
-                );
-                if !withheld.is_empty() {
-                    let names = withheld.join(", ");
-                    terminal::eprint_row(
-                        "withheld",
-                        format_args!(
-                            "{names} (secret; to pass them to checks, list them in `env` under [review])"
-                        ),
-                    );
-                }
+                print_check(&name, &end, milliseconds, &withheld);
             }
             // Steps are printed with the report; other events are not shown.
             _ => {}
@@ -191,6 +180,23 @@ impl View {
             ));
         }
     }
+}
+
+/// Prints the result of a check, and the names of the variables that it did not get.
+fn print_check(name: &str, end: &impl Display, milliseconds: u64, withheld: &[String]) {
+    terminal::eprint_row(
+        "check",
+        format_args!("{name}: {end} in {}", humanize::duration(milliseconds)),
+    );
+    if withheld.is_empty() {
+        return;
+    }
+
+    let names = withheld.join(", ");
+    terminal::eprint_row(
+        "withheld",
+        format_args!("{names} (secret; to pass them to checks, list them in `env` under [review])"),
+    );
 }
 
 /// Returns the first complaint and the number of further ones.

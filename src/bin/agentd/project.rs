@@ -115,6 +115,7 @@ pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
     let Some(below) = all.and_then(|all| full.strip_prefix(all).ok().map(Path::to_path_buf)) else {
         return Ok(());
     };
+
     let names: Vec<_> = below.iter().map(|name| name.to_string_lossy()).collect();
     let [project, change, ..] = names.as_slice() else {
         return Ok(());
@@ -122,6 +123,7 @@ pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
     let project = project
         .rsplit_once('-')
         .map_or(project.as_ref(), |(name, _)| name);
+
     let message = format!("this folder is the worktree of change `{change}`, not a project");
     Err(
         Error::new(ErrorKind::FileUnusable, message).with_hint(format!(

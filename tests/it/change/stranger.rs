@@ -175,7 +175,7 @@ fn the_recipe_for_ci_uses_nothing_of_a_strangers_pull_request() {
     let warning = run
         .stderr
         .lines()
-        .find(|line| line.starts_with("warning: the change edits"))
+        .find(|line| line.starts_with("warning: this branch edits"))
         .unwrap();
     for file in [
         "agentd/config.toml",

@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
-    /// What to change; `-` reads stdin [default: continue an existing change]
+    /// Requested change; `-` reads stdin [default: continue an existing change]
     #[arg(value_name = "REQUEST")]
     pub(crate) request: Option<String>,
 
@@ -89,7 +89,7 @@ pub(crate) struct ReviewArgs {
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FixArgs {
-    /// What to fix; `-` reads stdin
+    /// Problem to fix; `-` reads stdin
     #[arg(value_name = "REQUEST")]
     pub(crate) request: String,
 

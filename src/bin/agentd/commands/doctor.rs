@@ -291,11 +291,13 @@ fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
         let known = agent
             .as_ref()
             .is_none_or(|agent| is_known_agent(described, agent.as_str()));
+
         let note = match workspace.judges_itself(mode)? {
             _ if !known => "unknown agent".to_owned(),
             Some((judged, _)) => format!("warning: same vendor as {judged}"),
             None => String::new(),
         };
+
         let agent = agent.map(|agent| agent.as_str().to_owned());
         choices.push(ModeAgent {
             mode: mode.to_string(),

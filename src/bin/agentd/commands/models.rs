@@ -20,6 +20,7 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
     let settings = orchestrator::settings(&project::places(args)?)?;
     let catalogue = orchestrator::catalogue(&settings)?;
+
     match command {
         ModelsCommand::List { json: true } => terminal::print_json(&catalogue.models())?,
         ModelsCommand::List { json: false } => {
@@ -35,12 +36,14 @@ pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
                 .with_hint("list models with `agentd models list`; add your own under [[models]] in the settings")
                 .into());
             };
+
             let places = project::places(args)?;
             let store = open_existing_ledger(&project::root(args)?, places.user.as_deref())?;
             let agents = store
                 .map(|store| measured_agents(&store, &model.id))
                 .transpose()?;
             let agents = agents.unwrap_or_default();
+
             if *json {
                 terminal::print_json(&model_json(model, &agents))?;
             } else {

@@ -92,6 +92,7 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
     let pack = Pack::load(name, &places)?;
     let named = pack.texts.contains_key(file)
         || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
+
     let found = if named {
         places.find(&format!("packs/{name}/{file}"))?
     } else {
@@ -106,6 +107,7 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
         .with_hint(format!("its files are pack.yaml, {}", files.join(", ")))
         .into());
     };
+
     if as_json {
         terminal::print_json(
             &json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}),
@@ -132,6 +134,7 @@ fn pack_json(pack: &Pack) -> Value {
         });
         (mode.to_string(), value)
     };
+
     let layer = |layer: &Layer| {
         json!({
             "id": layer.id,
@@ -141,6 +144,7 @@ fn pack_json(pack: &Pack) -> Value {
             "when": layer.when.as_ref().map(|when| when.text()),
         })
     };
+
     json!({
         "name": pack.name,
         "owner": pack.owner.to_string(),
@@ -361,6 +365,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
             OperationRole::Gate if operations.is_registered(name) => None,
             OperationRole::Gate => operations.find_act(name).err(),
         };
+
         findings.extend(error.map(|error| {
             CheckFinding::from(PackProblem {
                 severity: ProblemSeverity::Error,
@@ -416,6 +421,7 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
             .values()
             .any(|spec| spec.templates.iter().any(|known| known == name))
     };
+
     let mut found = Vec::new();
     for listed in templates
         .list()
@@ -450,6 +456,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
                 }
                 modes
             });
+
     for mode in modes {
         let of_mode: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
         writeln!(
@@ -460,6 +467,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
             "MEDIUM",
             "MINIMAL"
         )?;
+
         for row in of_mode.iter().filter(|row| row.tier == Tier::Full) {
             let cell = |tier: Tier| {
                 of_mode
@@ -474,6 +482,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
                         format!("{tokens}{budget}{}", if row.is_over() { "!" } else { " " })
                     })
             };
+
             let cells = [cell(Tier::Full), cell(Tier::Medium), cell(Tier::Minimal)];
             let line = format!(
                 "    {:<22}{:>14}{:>14}{:>14}",
@@ -482,6 +491,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{}", line.trim_end())?;
         }
     }
+
     for finding in &pack.findings {
         let place = finding.place();
         writeln!(out, "  {}: {place}: {}", finding.severity, finding.message)?;

@@ -142,6 +142,7 @@ fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Valu
         Marker::Named { name, value } => Some((name.clone(), Value::from(value.as_str()))),
         _ => None,
     });
+
     json!({
         "format": 1,
         "message": response.message,
@@ -261,6 +262,7 @@ fn locate(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize
         .iter()
         .position(|&b| b == b'\n')
         .map_or(reply.len(), |at| start + at);
+
     let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
     let place = Place {
         origin: if origin == "-" {
@@ -272,6 +274,7 @@ fn locate(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize
         column: count(&reply[line_start..start]) + 1,
         text: String::from_utf8_lossy(&reply[line_start..line_end]).into_owned(),
     };
+
     (
         place,
         count(&reply[start..end.clamp(start, line_end)]).max(1),

@@ -204,6 +204,7 @@ fn envelope(report: &ProbeReport) -> Value {
                 "interval": share.interval(),
             })
         });
+
     json!({
         "format": 1,
         "agent": report.agent,

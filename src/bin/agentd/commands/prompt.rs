@@ -167,9 +167,11 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &TurnRequest) -> Va
             "metadata": template.metadata(),
         })
     });
+
     // Mentions that the agent would expand are escaped in the prompt that is sent.
     let sent =
         Some(draft.rendered()).filter(|sent| !draft.expands.is_empty() && *sent != draft.text());
+
     json!({
         "format": 1,
         "pack": workspace.pack.name,

@@ -29,7 +29,7 @@ pub(super) fn print_turn(report: &TurnReport) {
         terminal::eprint_row("usage", usage);
     }
     if report.left_behind > 0 {
-        let leftover = humanize::count(u64::from(report.left_behind), "leftover process");
+        let leftover = humanize::count(report.left_behind, "leftover process");
         terminal::eprint_row("killed", leftover);
     }
     if report.repairs > 0 {

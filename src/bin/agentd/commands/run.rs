@@ -79,6 +79,7 @@ impl<'a> ChangeRunner<'a> {
             model: options.model.clone(),
             ..ChangeRequest::new(change.clone())
         };
+
         Ok(Self {
             cli: CliSession::open(args, name, workspace, &options.send, options.json)?,
             options,
@@ -303,7 +304,7 @@ fn print_next_step(status: &ChangeStatus, merges: bool) {
             );
         }
         NextStep::Rounds { mode, rounds } => {
-            let rounds = humanize::count(u64::from(*rounds), "round");
+            let rounds = humanize::count(*rounds, "round");
             terminal::eprint_row(
                 "status",
                 format_args!("stuck: {mode} reached the limit of {rounds}"),

@@ -195,7 +195,7 @@ fn describe_call(number: usize, call: &CallRecord) -> String {
     let killed = match answered.left_behind {
         0 => String::new(),
         left => {
-            let processes = humanize::count(u64::from(left), "leftover process");
+            let processes = humanize::count(left, "leftover process");
             format!(", killed {processes}")
         }
     };

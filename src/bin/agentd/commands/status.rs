@@ -43,6 +43,7 @@ pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
                 .with_hint("list changes with `agentd change list`")
                 .into());
             };
+
             if *json {
                 terminal::print_json(row)?;
             } else {
@@ -146,6 +147,7 @@ fn warn_about_overlaps(rows: &[ChangeRow]) {
 fn print_change(row: &ChangeRow) -> std::io::Result<()> {
     let turns = humanize::count(row.turns, "turn");
     let rounds = humanize::count(row.rounds, "round");
+
     let mut rows = vec![
         ("change", row.change.to_string()),
         ("request", row.request.clone()),
@@ -162,6 +164,7 @@ fn print_change(row: &ChangeRow) -> std::io::Result<()> {
             ),
         ),
     ];
+
     rows.extend(row.tree.iter().map(|tree| ("worktree", tree.clone())));
     rows.extend(
         row.verdicts
@@ -173,6 +176,7 @@ fn print_change(row: &ChangeRow) -> std::io::Result<()> {
             .iter()
             .map(|(mode, finding)| ("finding", format!("{mode}: {finding}"))),
     );
+
     if !row.touches.is_empty() {
         rows.push(("touches", row.touches.join(", ")));
     }

@@ -61,6 +61,7 @@ fn find_agent_files(args: &Args) -> Result<Vec<String>> {
     let Ok(workspace) = project::workspace(args, None) else {
         return Ok(Vec::new());
     };
+
     let agents = workspace.agents()?;
     let configured: BTreeSet<&str> = workspace
         .settings
@@ -72,6 +73,7 @@ fn find_agent_files(args: &Args) -> Result<Vec<String>> {
     let used = agents.all().filter(|spec| {
         configured.contains(spec.name.as_str()) || find_command(path, spec.command()).is_some()
     });
+
     let files: BTreeSet<String> = used.flat_map(|spec| spec.obeys.clone()).collect();
     Ok(files.into_iter().collect())
 }
@@ -124,6 +126,7 @@ fn shorten_blanks(command: &str) -> String {
             .find(|c: char| !c.is_whitespace())
             .unwrap_or(after.len());
         let blanks = after[..length].chars().count();
+
         out.push_str(before);
         if blanks > MAX_BLANKS {
             out.push_str(&format!(" [{blanks} blanks] "));
