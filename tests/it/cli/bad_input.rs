@@ -355,7 +355,7 @@ fn a_pack_that_does_not_hold_together_names_every_fault() {
             "there is no mode `plann`",
             "`next` of mode `challenge` leads to `implemet`, which is no mode",
             "there is no skeleton `revue`",
-            "unknown template CODEX-archive",
+            "there is no template CODEX-archive",
         ],
     );
     project.write(

@@ -439,7 +439,7 @@ fn usage_adds_up_what_was_used() {
         .sum();
     assert_eq!(
         all[..4],
-        ["all", "3", "3", tokens.to_string().as_str()],
+        ["total", "3", "3", tokens.to_string().as_str()],
         "{table}"
     );
     assert_eq!(
@@ -546,7 +546,7 @@ fn doctor_tells_what_contains_an_agent_here() {
             "mode",
             "guard",
             "namespace",
-            "killed",
+            "if killed",
             "ledger"
         ],
         "{told}"
@@ -563,7 +563,7 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     for args in [["log", "--json"], ["usage", "--json"]] {
         let run = empty.run(&args);
         assert!(
-            run.stderr.contains("no turn was taken here yet"),
+            run.stderr.contains("no turns; take one with"),
             "{}",
             run.stderr
         );
