@@ -349,7 +349,8 @@ fn doctor_runs_nothing_that_a_project_defines() {
         .write("agentd/agents.yaml", definition.to_string());
     let told = machine.run(&["doctor"]);
     assert!(
-        told.stdout.contains("evil version unknown: not run, because the project defines this agent"),
+        told.stdout
+            .contains("evil version unknown: not run, because the project defines this agent"),
         "{}",
         told.stdout
     );

@@ -340,7 +340,7 @@ fn prose_over_its_budget_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
     assert!(
-        run.stdout.contains("bake at minimal tier: step takes "),
+        run.stdout.contains("bake at minimal tier: step has "),
         "{}",
         run.stdout
     );

@@ -54,9 +54,10 @@ fn the_commands_check_list_and_show_specs() {
     project
         .run(&["spec", "show", "nope"])
         .fails(3, &["unknown spec `nope`", SEEDS[0]]);
-    project
-        .run(&["spec", "show", SEEDS[0], "R9"])
-        .fails(3, &["has no requirement `R9`", "it has R1, R2"]);
+    project.run(&["spec", "show", SEEDS[0], "R9"]).fails(
+        3,
+        &["has no requirement `R9`", "its requirements are R1, R2"],
+    );
 }
 
 #[test]
