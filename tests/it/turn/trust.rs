@@ -75,7 +75,11 @@ fn a_project_without_definitions_needs_no_trust() {
         .write("agentd/changes/x/proposal.md", "y");
     check(&project, "plan").unwrap();
     let run = project.run(&["trust"]);
-    assert!(run.stderr.contains("defines no templates"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("defines no templates"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(run.ok(), "");
     assert!(
         !project.user_folder().exists(),
