@@ -11,6 +11,14 @@ pub(crate) fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// Returns a duration of whole seconds, such as `0s`, `9s` or `2m05s`.
+pub(crate) fn seconds(seconds: u64) -> String {
+    match seconds {
+        0 => "0s".to_owned(),
+        _ => duration(seconds.saturating_mul(1_000)),
+    }
+}
+
 /// Returns an age in its largest unit, such as `9s`, `5m`, `3h` or `2d`.
 pub(crate) fn age(seconds: u64) -> String {
     match seconds {

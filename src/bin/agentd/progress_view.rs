@@ -135,7 +135,7 @@ impl View {
                 let why = why.lines().last().unwrap_or_default();
                 terminal::note(format_args!(
                     "the agent is rate limited ({why}); retrying in {}",
-                    humanize::duration(seconds.saturating_mul(1_000))
+                    humanize::seconds(seconds)
                 ));
             }
             ProgressEvent::Answered { .. } => self.called = None,
@@ -157,7 +157,7 @@ impl View {
 
     fn draw(&mut self) {
         let Some(called) = self.called else { return };
-        let elapsed = humanize::duration(called.elapsed().as_secs() * 1_000);
+        let elapsed = humanize::seconds(called.elapsed().as_secs());
         let tokens = tokens_roughly(self.bytes);
 
         if self.terminal {

@@ -227,7 +227,7 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
 
 /// Returns the different times that a live view has shown, in seconds.
 fn seconds_shown(shown: &str) -> BTreeSet<u64> {
-    let parts = shown.split(" s · ~");
+    let parts = shown.split("s · ~");
     parts
         .filter_map(|part| part.rsplit(" · ").next()?.parse().ok())
         .collect()
