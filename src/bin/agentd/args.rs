@@ -1,4 +1,4 @@
-//! Every command and flag, documented where it is declared.
+//! Commands and flags with their help texts.
 
 mod ask;
 mod change;
@@ -21,34 +21,37 @@ pub(crate) use data::{ModelsCommand, PackCommand, TemplateCommand};
 pub(crate) use ledger::{LogArgs, ReplayArgs, ResumeArgs, ShowArgs};
 pub(crate) use spec::SpecCommand;
 
-/// Prompts from layers, any agent, a verdict you can trust.
+/// Build prompts, run coding agents, and check their verdicts.
 #[derive(Debug, Parser)]
 #[command(name = "agentd", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  agentd demo                                    a whole change in seconds, without an agent or a key
-  agentd review                                  one verdict on the current branch, as an exit code
-  agentd run add-login \"Add login\"              plan and challenge, then wait for your approval
-  agentd approve add-login                       implement and review; once more to merge
-  agentd status                                  every change: phase, verdicts, rounds, cost
+  agentd demo                                    run an example change; needs no agent and no key
+  agentd review                                  review the current branch; exit code by verdict
+  agentd run add-login \"Add login\"               plan and challenge, then stop for your approval
+  agentd approve add-login                       implement and review; approve again to merge
+  agentd status                                  list open changes: phase, verdicts, rounds, cost
 
-  agentd prompt plan \"Add login\"                 see the exact prompt, in any git repository
+  agentd prompt plan \"Add login\"                 print the exact prompt; nothing is sent
   agentd prompt review \"Check it\" --change add-login --agent codex --explain
-  agentd init                                    describe the project to agents
-  agentd template list                           see which prompts are in force
+  agentd init                                    write a project description for agents
+  agentd template list                           list the prompt templates in use
 
   agentd turn plan \"Add login\" --change add-login --agent my-agent
-  agentd log                                     every turn: verdict, tokens, cost, time
+  agentd log                                     list turns: verdict, tokens, cost, time
 
-stdout is data, stderr is talk. Exit codes: 0 fine, 1 findings, 2 usage, 3 input,
-4 template, pack or settings, 5 agent, 6 verdict, 7 the outside world, 8 forbidden,
-9 given up by a verdict (MAJOR_ISSUES, REJECTED), 75 the session is busy, 130 stopped.")]
+Results go to stdout, messages and progress to stderr.
+
+Exit codes: 0 success, 1 findings, 2 invalid command line, 3 invalid input,
+4 invalid or untrusted template, pack or settings, 5 agent failed, 6 no clear verdict,
+7 environment failure (git, ledger, output), 8 not allowed now, 9 abandoned (MAJOR_ISSUES,
+REJECTED), 75 session busy, 130 stopped.")]
 pub(crate) struct Args {
-    /// Work in this folder instead of the current one
+    /// Run in this folder instead of the current one
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
     pub(crate) directory: Option<PathBuf>,
 
-    /// Say more on stderr, such as which template stands in for a missing one
+    /// Print debug messages on stderr, such as which fallback template is used
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 
@@ -58,126 +61,126 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lead a change from a request to the archive: plan, challenge, implement, review, archive
+    /// Run a change from the request to the merge: plan, challenge, implement, review, archive
     #[command(after_help = "\
 Examples:
-  agentd run add-login \"Add login\"              open it, plan it and challenge it; then wait
-  agentd run add-login                           go on from wherever it stands
-  agentd run add-login \"Add login\" --auto       do not wait: all the way, merge included
+  agentd run add-login \"Add login\"               plan and challenge, then stop for your approval
+  agentd run add-login                           continue the change
+  agentd run add-login \"Add login\" --auto        run to the merge without stopping for approval
   agentd run add-login \"Add login\" --agent claude
 
-The change lives on the branch agentd/add-login, in a work tree of its own outside of the
-project. Your own tree is written only by the merge at the end. Agents, models and limits of
-each phase are set in agentd/config.toml.
+The change is made on the branch agentd/add-login, in a separate worktree outside of the
+project. Your working tree changes only with the merge at the end. Configure the agent, model
+and limits of each phase in agentd/config.toml.
 
-Exit codes: 0 it is done, or waits for your approval; 8 it goes in circles, or waits for
-answers; 9 it was given up by a verdict.")]
+Exit codes: 0 done, or awaiting your approval; 8 stuck at the round limit, or awaiting
+answers; 9 abandoned by a verdict.")]
     Run(RunArgs),
 
-    /// Plan a change: proposal, specs and tasks
+    /// Plan a change: write its proposal, specs and tasks
     #[command(after_help = "\
 Examples:
   agentd plan add-login \"Add login\"
-  agentd plan add-login                          plan it once more")]
+  agentd plan add-login                          plan it again")]
     Plan(RunArgs),
 
-    /// Challenge the plan of a change
+    /// Review the plan of a change before it is implemented
     #[command(after_help = "\
 Examples:
   agentd challenge add-login --agent codex")]
     Challenge(PhaseArgs),
 
-    /// Carry out the tasks of a change
+    /// Implement the tasks of a change
     #[command(after_help = "\
 Examples:
   agentd implement add-login --agent claude
 
-What changed is held against what the agent claims, and the project's own checks are run.")]
+The agent's claims are compared with the files that changed, and the project's checks are run.")]
     Implement(PhaseArgs),
 
-    /// Review a change, or, without one, the current branch and what is not committed
+    /// Review a change, or the current branch and uncommitted changes
     #[command(after_help = "\
 Examples:
-  agentd review                                  the current branch against its base
-  agentd review --base origin/main --trust       in CI: checks are run without having been accepted
+  agentd review                                  review the current branch against its base
+  agentd review --base origin/main --trust       in CI: trust the project's checks for this run
   agentd review --agent claude --json | jq .findings
-  agentd review add-login                        the review phase of a change
+  agentd review add-login                        run the review phase of a change
 
 As a pre-push hook: `exec agentd review --allow-empty` in .git/hooks/pre-push.
 
-Definitions (settings, agents, packs, templates, check commands) are those of the base. Without a
-change, --trust covers the checks alone.
+Settings, agents, packs, templates and check commands are taken from the base. Without CHANGE,
+--trust accepts only the checks.
 
-Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 9 MAJOR_ISSUES, 6 no verdict.")]
+Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 6 no verdict, 9 MAJOR_ISSUES.")]
     Review(ReviewArgs),
 
-    /// Archive a change that has passed its review: merge its specs and its branch
+    /// Archive a change that passed its review: merge its specs and its branch
     #[command(after_help = "\
 Examples:
   agentd archive add-login")]
     Archive(PhaseArgs),
 
-    /// Let a change go on that waits for you
+    /// Approve a change that is waiting for you
     #[command(after_help = "\
 Examples:
-  agentd approve add-login                       and go on to where it waits next
-  agentd approve add-login --later               only record it")]
+  agentd approve add-login                       approve, and run to the next stop
+  agentd approve add-login --later               record the approval only")]
     Approve(DecideArgs),
 
-    /// Send a change back with a note that the next round is shown
+    /// Send a change back with a note for the agents
     #[command(after_help = "\
 Examples:
-  agentd revise add-login --note \"Use the session store that is there\"")]
+  agentd revise add-login --note \"Use the existing session store\"")]
     Revise(DecideArgs),
 
-    /// Give up a change that waits for you; its branch stays
+    /// Abandon a change that is waiting for you; keep its branch
     #[command(after_help = "\
 Examples:
   agentd reject add-login --note \"We buy it instead\"")]
     Reject(EndArgs),
 
-    /// Give up a change wherever it stands; its branch stays
+    /// Abandon a change in any state; keep its branch
     #[command(after_help = "\
 Examples:
   agentd cancel add-login")]
     Cancel(EndArgs),
 
-    /// The light lane: one prompt, one edit, checks, one review, one commit
+    /// Make a small change: one edit, checks, one review, one commit
     #[command(after_help = "\
 Examples:
   agentd fix \"Typo in README: recieve\"
   agentd fix \"Off by one in src/page.rs\" --agent claude
 
-Exit codes: 0 it passed and is committed; 1 NEEDS_CHANGES, 9 given up: it stays on its branch.")]
+Exit codes: 0 passed and merged; 1 NEEDS_CHANGES, 9 abandoned: the branch is kept.")]
     Fix(FixArgs),
 
-    /// Tell how all open changes stand, and which of them touch the same requirement
+    /// Show open changes, and those that touch the same requirement
     #[command(after_help = "\
 Examples:
   agentd status
   agentd status --json")]
     Status {
-        /// Print the changes as JSON
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// List changes, and show one
+    /// List changes, or show one
     Change {
         #[command(subcommand)]
         command: ChangeCommand,
     },
 
-    /// Show a whole change on a small project made for it: scripted, in seconds, without an agent, a key or a network
+    /// Run a whole change on a small example project, with a scripted agent and without a network
     #[command(after_help = "\
 Examples:
   agentd demo
-  agentd demo --folder /tmp/agentd-demo          make the project there, to look at
+  agentd demo --folder /tmp/agentd-demo          create the project in this folder
 
-The agent is scripted; files, git, checks and verdicts are real.")]
+The agent's replies are scripted; files, git, checks and verdicts are real.")]
     Demo(DemoArgs),
 
-    /// Print the exact prompt that an agent would get; send nothing
+    /// Print the exact prompt that an agent would get, without sending it
     #[command(after_help = "\
 Examples:
   agentd prompt plan \"Add login\"
@@ -190,11 +193,11 @@ Examples:
   agentd prompt task-agent \"Go on\" --pack taskqueue --context task=@task.md --context upstream=\"#1 is done\"")]
     Prompt(PromptArgs),
 
-    /// Take one turn: send the prompt to an agent, read the reply, do what it asks for
+    /// Take one turn: send a prompt to an agent, parse the reply, apply its effects
     #[command(after_help = "\
 Examples:
   agentd turn plan \"Add login\" --change add-login --agent scripted --script plan.yaml
-  agentd turn plan \"Add login\" --agent my-agent  any command that agents.yaml describes
+  agentd turn plan \"Add login\" --agent my-agent  an agent defined in agents.yaml
   agentd turn task-agent \"Go on\" --pack taskqueue --context task=@task.md
 
 A script is a YAML file:
@@ -209,34 +212,34 @@ A script is a YAML file:
         <review run=\"{{NONCE}}\">PASS</review>")]
     Turn(TurnArgs),
 
-    /// Measure how well an agent keeps to the protocol: small requests, each a recorded turn
+    /// Measure how reliably an agent follows the reply protocol
     #[command(after_help = "\
 Examples:
   agentd probe ollama:llama3.2:3b
   agentd probe claude --model claude-sonnet-4 --turns 3
   agentd probe my-agent --json | jq .kept
 
-Ten requests (a message, an action or a verdict) are made under three conditions: without
-any help, with a reminder of the form, and with an example turn. The shares of right replies
-are kept in the ledger, and from ten replies without help on prompts for that model use them.
+A probe sends ten requests (for a message, an action or a verdict) under three conditions:
+without help, with a reminder of the format, and with an example turn. Each request is a
+recorded turn. After ten replies without help, prompts for that model use the measured rate.
 
-Exit code: 0 if the probe was made, whatever it shows.")]
+Exit code: 0 if the probe completed, whatever its result.")]
     Probe(ProbeArgs),
 
-    /// Tell which agents are on PATH, who would be asked in each mode, and how processes are contained here
+    /// Show which agents are installed, which one each mode uses, and how agent processes are sandboxed
     #[command(after_help = "\
 Examples:
   agentd doctor
   agentd doctor --json | jq .namespace.works
 
-Exit codes: 0 all is well, 1 something is not.")]
+Exit codes: 0 no problem found, 1 problems found.")]
     Doctor {
-        /// Print the facts as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// List the turns that were taken
+    /// List recorded turns
     #[command(after_help = "\
 Examples:
   agentd log
@@ -244,7 +247,7 @@ Examples:
   agentd log --json | jq '.[] | select(.verdict == \"MAJOR_ISSUES\")'")]
     Log(LogArgs),
 
-    /// Show a turn: what was sent, what came back, what was made of it
+    /// Show a turn: its prompt, calls, verdict and effects
     #[command(after_help = "\
 Examples:
   agentd show last
@@ -253,106 +256,107 @@ Examples:
   agentd show add-login --reply --call 2")]
     Show(ShowArgs),
 
-    /// Compare the prompts of two turns, segment by segment
+    /// Compare the prompts of two turns, block by block
     #[command(after_help = "\
 Examples:
   agentd diff add-login/1 add-login/2")]
     Diff {
-        /// The one turn: SESSION/NUMBER, SESSION for its last one, `last` for the newest of all
+        /// First turn: SESSION/NUMBER, SESSION for its last turn, or `last` for the newest turn
         #[arg(value_name = "TURN")]
         old: String,
-        /// The other turn
+        /// Second turn
         #[arg(value_name = "TURN")]
         new: String,
-        /// Print the segments as JSON
+        /// Print the comparison as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Read a recorded reply again, or send a recorded prompt to another agent
+    /// Parse a recorded reply again, or send a recorded prompt to another agent
     #[command(after_help = "\
 Examples:
-  agentd replay add-login/3                      is it still read as it was?
-  agentd replay add-login/3 --agent echo         the same bytes to another agent; no effects
+  agentd replay add-login/3                      check that it is still parsed the same way
+  agentd replay add-login/3 --agent echo         send the same prompt to another agent; no effects
 
-Exit codes: 0 it is read as it was, 1 it is not.")]
+Exit codes: 0 same result, 1 different result.")]
     Replay(ReplayArgs),
 
-    /// Bring to an end what was interrupted; with a session, call its agent again if it gave no whole reply; with a
-    /// change, lead it on
+    /// Recover interrupted turns
+    ///
+    /// With SESSION: call its agent again if the reply is incomplete. If SESSION is a change: continue the change.
     #[command(after_help = "\
 Examples:
   agentd resume
   agentd resume add-login")]
     Resume(ResumeArgs),
 
-    /// Tell what agents have used: turns, tokens, money, time
+    /// Show usage by session and agent: turns, calls, tokens, cost, time
     #[command(after_help = "\
 Examples:
   agentd usage
   agentd usage add-login --json")]
     Usage {
-        /// The session [default: all]
+        /// Session [default: all]
         session: Option<String>,
-        /// Print the figures as JSON
+        /// Print the usage as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Print the whole ledger, or one session of it, as JSON lines
+    /// Print the ledger, or one session of it, as JSON lines
     #[command(after_help = "\
 Examples:
   agentd export > ledger.jsonl
   agentd export add-login | jq -r 'select(.event.event == \"replied\") | .event.verdict'")]
     Export {
-        /// The session [default: all]
+        /// Session [default: all]
         session: Option<String>,
     },
 
-    /// Read a reply: what it says, what it asks for, and what of it counts
+    /// Parse a reply: message, actions, updates and verdict
     #[command(after_help = "\
 Examples:
   agentd parse reply.txt --pack sdd --mode review
   claude -p < prompt.xml | agentd parse --mode review --prompt prompt.xml
   agentd parse reply.txt --pack foreman --mode architect --json | jq .actions
 
-Exit codes: 0 all of it is clear, 1 something is not, 6 the verdict is missing or unclear.")]
+Exit codes: 0 no problems, 1 problems found, 6 the verdict is missing or unclear.")]
     Parse(ParseArgs),
 
-    /// See and check system templates
+    /// List, show and check system templates
     Template {
         #[command(subcommand)]
         command: TemplateCommand,
     },
 
-    /// See, check and start packs: processes as data
+    /// List, show, check and create packs
     Pack {
         #[command(subcommand)]
         command: PackCommand,
     },
 
-    /// Check, list and see specs: what is true of the project
+    /// Check, list and show specs
     Spec {
         #[command(subcommand)]
         command: SpecCommand,
     },
 
-    /// See the catalogue of models
+    /// List and show known models
     Models {
         #[command(subcommand)]
         command: ModelsCommand,
     },
 
-    /// Count the tokens of a text
+    /// Count the tokens of a file
     #[command(after_help = "\
 Examples:
   agentd tokens src/main.rs
   agentd prompt plan \"Add login\" | agentd tokens --model claude-sonnet-4")]
     Tokens {
-        /// The file to count; `-` is stdin
+        /// File to count; `-` reads stdin
         #[arg(default_value = "-")]
         file: PathBuf,
-        /// The model whose tokens are counted
+        /// Model to count tokens for
         #[arg(long, value_name = "ID", default_value = "gpt-4o")]
         model: String,
         /// Print the count as JSON
@@ -360,7 +364,7 @@ Examples:
         json: bool,
     },
 
-    /// Write agentd/project.md and agentd/config.toml; never overwrite
+    /// Create agentd/project.md and agentd/config.toml; keep existing files
     #[command(after_help = "\
 Examples:
   agentd init
@@ -371,13 +375,13 @@ Examples:
         json: bool,
     },
 
-    /// Accept this project's own templates, packs, agents, settings and ledger as they are now
+    /// Trust the templates, packs, agents, settings, checks and ledger of this project
     #[command(after_help = "\
 Examples:
-  agentd trust --show                            what there is, and what is new or changed
-  agentd trust                                   accept all of it, once you have read it")]
+  agentd trust --show                            list the files, and which are new or changed
+  agentd trust                                   trust all of them, after you have read them")]
     Trust {
-        /// List them with how each stands, and accept nothing; exit code 1 if one is not accepted
+        /// List the files and their status without trusting them; exit with 1 if one is not trusted
         #[arg(long)]
         show: bool,
         /// Print the result as JSON
@@ -385,40 +389,41 @@ Examples:
         json: bool,
     },
 
-    /// Print the JSON Schema of a value
+    /// Print a JSON Schema
     #[command(after_help = "\
 Examples:
   agentd schema prompt > prompt.schema.json
-  agentd schema state                            what a state file holds, and the XML it becomes")]
+  agentd schema state                            the schema of state files")]
     Schema {
-        /// Which value
+        /// Schema to print
         value: SchemaOf,
     },
 
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     #[command(after_help = "\
 Examples:
   agentd completions bash > ~/.local/share/bash-completion/completions/agentd
   agentd completions zsh > ~/.zfunc/_agentd")]
     Completions {
-        /// The shell
+        /// Shell to complete for
         shell: Shell,
     },
 
-    /// Write man pages, one for each command
+    /// Write one man page per command
     #[command(hide = true)]
     #[command(after_help = "\
 Examples:
   agentd man --out /usr/local/share/man/man1")]
     Man {
-        /// Write them to this folder, which is created if it does not exist
+        /// Folder to write to; created if it does not exist
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
 }
 
 impl Command {
-    /// Returns whether it may run agents or checks. Those that do not are named, so that a new command is in doubt.
+    /// Returns true if the command may run agents or checks. The commands that never do are listed, so that a new
+    /// command is treated with care by default.
     pub(crate) fn may_run_project_code(&self) -> bool {
         !matches!(
             self,
@@ -444,7 +449,7 @@ impl Command {
         )
     }
 
-    /// Tells whether failures shall be told as JSON too.
+    /// Returns true if errors are printed as JSON, too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) | Self::Plan(args) => args.options.json,

@@ -1,45 +1,45 @@
-//! Exit codes, each with its meaning. docs/reference/exit-codes.md lists them for people.
+//! Exit codes. docs/cli.md documents them for users.
 
 use agentd::ErrorKind;
 
-/// All went well.
+/// Success.
 pub(crate) const OK: u8 = 0;
 
-/// A check found something to complain about.
+/// Findings: failing checks, `NEEDS_CHANGES`, problems in checked files.
 pub(crate) const FINDINGS: u8 = 1;
 
-/// The command line itself cannot be understood.
+/// Invalid command line.
 pub(crate) const USAGE: u8 = 2;
 
-/// Something that was given cannot be used: a file, a name, a change, an empty text.
+/// Invalid input: a file, a name, a change, an empty text.
 pub(crate) const INPUT: u8 = 3;
 
-/// A template, a pack or a settings file is missing, broken or not accepted.
+/// A template, pack or settings file is missing, invalid or not trusted.
 pub(crate) const DEFINITION: u8 = 4;
 
-/// The agent did not do its part.
+/// The agent failed.
 pub(crate) const AGENT: u8 = 5;
 
-/// The reply does not hold the verdict that its mode requires.
+/// The reply lacks the verdict that its mode requires.
 pub(crate) const VERDICT: u8 = 6;
 
-/// The outside world failed: output or a ledger that cannot be written, git.
+/// Environment failure: the ledger, git, or writing output.
 pub(crate) const OUTSIDE: u8 = 7;
 
-/// Something forbids it: a budget, or work that may be half done.
+/// Not allowed now: a budget is exhausted, or a person has to decide first.
 pub(crate) const FORBIDDEN: u8 = 8;
 
-/// A verdict has given it up: MAJOR_ISSUES or REJECTED.
-pub(crate) const GIVEN_UP: u8 = 9;
+/// Abandoned by a verdict (`MAJOR_ISSUES`, `REJECTED`) or by a person.
+pub(crate) const ABANDONED: u8 = 9;
 
-/// Someone else holds the session.
+/// Another process holds the session.
 pub(crate) const BUSY: u8 = 75;
 
-/// The user has stopped it.
+/// Stopped by the user.
 pub(crate) const STOPPED: u8 = 130;
 
-/// Returns the code of a kind of failure.
-pub(crate) fn code(kind: ErrorKind) -> u8 {
+/// Returns the exit code for a kind of error.
+pub(crate) fn code_for(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::TemplateNotFound
         | ErrorKind::TemplateInvalid

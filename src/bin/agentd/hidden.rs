@@ -1,8 +1,8 @@
 //! Secret variables, kept out of the environment that other processes can read.
 //!
-//! The system shows the environment that a program was started with, in `/proc/PID/environ` or with `ps`, whatever the
-//! program removes from it later. A check or an agent could read the keys of agentd there. So agentd starts itself again
-//! in the same process (`exec`) without the secret variables, and hands them over in a file in memory that is read once.
+//! `/proc/PID/environ` and `ps` show the environment that a process was started with, even if the process removes
+//! variables later. A check or an agent could read agentd's keys there. So agentd replaces itself (`exec`) by a process
+//! without the secret variables, and passes them on in an in-memory file that is read once.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -22,25 +22,25 @@ use nix::unistd::close;
 use crate::args::Args;
 use crate::project;
 
-/// First argument of a program that was started again; the number of a file descriptor follows.
-const WORD: &str = "__secrets";
+/// First argument after the `exec`; the number of a file descriptor follows.
+const SECRETS_ARGUMENT: &str = "__secrets";
 
-/// Folder in which the system lists the open files of a process.
-const OPEN_FILES: &str = if cfg!(target_os = "linux") {
+/// Folder of the open file descriptors of this process.
+const DESCRIPTORS_FOLDER: &str = if cfg!(target_os = "linux") {
     "/proc/self/fd"
 } else {
     "/dev/fd"
 };
 
-/// Variables that were handed over.
+/// Variables that were passed on.
 static HIDDEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// Returns the variables that are not in the environment of this process any more.
+/// Returns the variables that were removed from the environment of this process.
 pub(crate) fn variables() -> &'static [(OsString, OsString)] {
     HIDDEN.get().map_or(&[], Vec::as_slice)
 }
 
-/// Takes over what the program was started again with, and returns its arguments as the user gave them.
+/// Reads the variables that were passed on, and returns the arguments as the user gave them.
 ///
 /// # Errors
 ///
@@ -49,44 +49,42 @@ pub(crate) fn variables() -> &'static [(OsString, OsString)] {
     clippy::disallowed_methods,
     reason = "the binary knows the environment"
 )]
-pub(crate) fn take() -> Result<Vec<OsString>> {
-    let mut words: Vec<OsString> = env::args_os().collect();
-    if words.get(1).is_none_or(|word| word != WORD) {
-        return Ok(words);
+pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = env::args_os().collect();
+    if arguments.get(1).is_none_or(|word| word != SECRETS_ARGUMENT) {
+        return Ok(arguments);
     }
 
-    let file = words
+    let file = arguments
         .get(2)
         .and_then(|number| number.to_str()?.parse().ok());
     let variables = file
         .ok_or_else(|| io::ErrorKind::InvalidInput.into())
-        .and_then(read)
+        .and_then(read_variables)
         .map_err(|error| {
-            Error::new(
-                ErrorKind::FileUnusable,
-                "the secret variables cannot be read",
-            )
-            .with_source(error)
+            Error::new(ErrorKind::FileUnusable, "cannot read the secret variables")
+                .with_source(error)
         })?;
-    words.drain(1..3);
+    arguments.drain(1..3);
     HIDDEN.get_or_init(|| variables);
-    Ok(words)
+    Ok(arguments)
 }
 
-/// Hides what this process knows from other processes of the user: its memory, and the secret variables of its
-/// environment. Starts the program again if there are any.
+/// Hides the memory of this process and the secret variables of its environment from other processes of the user.
+/// Replaces the process by `exec` if there are any.
 ///
 /// # Errors
 ///
 /// `AgentUnusable` if the variables cannot be hidden.
-pub(crate) fn hide(args: &Args) -> Result<()> {
+pub(crate) fn hide_secrets(args: &Args) -> Result<()> {
     let failed = |error: io::Error| {
         Error::new(
             ErrorKind::AgentUnusable,
-            "the secret variables cannot be hidden from what agentd starts",
+            "cannot hide the secret variables from agents and checks",
         )
         .with_source(error)
     };
+
     if HIDDEN.get().is_none() {
         let environment = project::environment();
         // Definitions that cannot be read are reported by the command itself.
@@ -99,19 +97,20 @@ pub(crate) fn hide(args: &Args) -> Result<()> {
             .filter(|(name, _)| is_secret(name))
             .collect();
         if !secret.is_empty() {
-            return Err(failed(start_again(&Environment(secret))));
+            return Err(failed(exec_without(&Environment(secret))));
         }
     }
+
     agent::forbid_inspection().map_err(failed)
 }
 
-/// Starts the program again without some variables. Returns only if that fails.
+/// Replaces this process by one without the given variables. Returns only on failure.
 #[expect(
     clippy::disallowed_methods,
     reason = "the binary knows the environment, and starts nothing but itself"
 )]
-fn start_again(secret: &Environment) -> io::Error {
-    let file = match write(secret) {
+fn exec_without(secret: &Environment) -> io::Error {
+    let file = match write_variables(secret) {
         Ok(file) => file,
         Err(error) => return error,
     };
@@ -120,23 +119,23 @@ fn start_again(secret: &Environment) -> io::Error {
         Err(error) => return error,
     };
 
-    let mut words = env::args_os();
+    let mut arguments = env::args_os();
     let mut command = Command::new(program);
-    if let Some(name) = words.next() {
+    if let Some(name) = arguments.next() {
         command.arg0(name);
     }
     command
-        .arg(WORD)
+        .arg(SECRETS_ARGUMENT)
         .arg(file.as_raw_fd().to_string())
-        .args(words);
+        .args(arguments);
     for (name, _) in &secret.0 {
         command.env_remove(name);
     }
     command.exec()
 }
 
-/// Writes variables as `NAME=VALUE` with a NUL byte after each, into a file that the next program inherits.
-fn write(variables: &Environment) -> io::Result<OwnedFd> {
+/// Writes variables as `NAME=VALUE`, each followed by a NUL byte, into a file that the next process inherits.
+fn write_variables(variables: &Environment) -> io::Result<OwnedFd> {
     let mut bytes = Vec::new();
     for (name, value) in &variables.0 {
         bytes.extend_from_slice(name.as_bytes());
@@ -144,14 +143,15 @@ fn write(variables: &Environment) -> io::Result<OwnedFd> {
         bytes.extend_from_slice(value.as_bytes());
         bytes.push(0);
     }
-    let file = file_with(&bytes)?;
+
+    let file = create_memory_file(&bytes)?;
     fcntl(file.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(file)
 }
 
-/// Returns a file in memory.
+/// Creates an in-memory file with these bytes.
 #[cfg(target_os = "linux")]
-fn file_with(bytes: &[u8]) -> io::Result<OwnedFd> {
+fn create_memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
     let mut file = File::from(memfd_create("secrets", MFdFlags::MFD_CLOEXEC)?);
@@ -159,9 +159,9 @@ fn file_with(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Returns the end of a pipe. Fails if the pipe cannot hold all bytes.
+/// Returns the read end of a pipe with these bytes. Fails if they exceed the pipe's capacity.
 #[cfg(not(target_os = "linux"))]
-fn file_with(bytes: &[u8]) -> io::Result<OwnedFd> {
+fn create_memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     use nix::fcntl::OFlag;
 
     let (reader, mut writer) = io::pipe()?;
@@ -170,14 +170,14 @@ fn file_with(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(reader.into())
 }
 
-/// Reads variables from an inherited file, and closes it.
+/// Reads variables from an inherited file descriptor, and closes it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a file descriptor is opened by its name, which needs no unsafe code"
 )]
-fn read(number: i32) -> io::Result<Vec<(OsString, OsString)>> {
+fn read_variables(number: i32) -> io::Result<Vec<(OsString, OsString)>> {
     let mut bytes = Vec::new();
-    File::open(format!("{OPEN_FILES}/{number}"))?.read_to_end(&mut bytes)?;
+    File::open(format!("{DESCRIPTORS_FOLDER}/{number}"))?.read_to_end(&mut bytes)?;
     close(number)?;
 
     let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {

@@ -4,7 +4,7 @@ mod args;
 mod commands;
 mod exit;
 mod hidden;
-mod human_time;
+mod humanize;
 mod progress_view;
 mod project;
 mod signals;
@@ -16,25 +16,31 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     agentd::agent::guard_main();
-    let words = match hidden::take() {
-        Ok(words) => words,
-        Err(error) => return ExitCode::from(terminal::report(&error.into(), false)),
+
+    let arguments = match hidden::receive_variables() {
+        Ok(arguments) => arguments,
+        Err(error) => return ExitCode::from(terminal::print_failure(&error.into(), false)),
     };
-    let args = match args::Args::try_parse_from(words) {
+
+    let args = match args::Args::try_parse_from(arguments) {
         Ok(args) => args,
-        Err(error) => return ExitCode::from(terminal::usage(&error)),
+        Err(error) => return ExitCode::from(terminal::print_usage_error(&error)),
     };
     terminal::log_to_stderr(args.verbose);
+
     let hidden = if args.command.may_run_project_code() {
-        hidden::hide(&args)
+        hidden::hide_secrets(&args)
     } else {
         Ok(())
     };
+
     match hidden
         .map_err(Into::into)
         .and_then(|()| commands::run(&args))
     {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => ExitCode::from(terminal::report(&failure, args.command.wants_json())),
+        Err(failure) => {
+            ExitCode::from(terminal::print_failure(&failure, args.command.wants_json()))
+        }
     }
 }

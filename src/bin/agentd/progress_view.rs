@@ -1,6 +1,7 @@
-//! The live view of a run: lines that change on a terminal, plain lines elsewhere, JSON lines if asked for.
+//! Progress of a run on stderr: live lines on a terminal, plain lines elsewhere, JSON lines on stdout with `--json`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,30 +12,32 @@ use agentd::models::Mode;
 use agentd::orchestrator::{ProgressEvent, ProgressReceiver, estimate_tokens};
 use agentd::parse::{Grammar, Stream};
 
-use crate::terminal;
+use crate::{humanize, terminal};
 
-/// How often the lines on a terminal change.
-const TICK: Duration = Duration::from_millis(200);
+/// Interval between redraws on a terminal.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// When a run that is not watched on a terminal first says that it still goes on, and how often then.
-const FIRST: Duration = Duration::from_secs(5);
-const STILL: Duration = Duration::from_secs(30);
+/// Time after which the first progress note is printed without a terminal.
+const FIRST_NOTE_AFTER: Duration = Duration::from_secs(5);
 
-/// How many lines of the message are shown.
-const LINES: usize = 3;
+/// Interval between further progress notes.
+const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How much of them is kept, in bytes.
-const LONGEST: usize = 4096;
+/// Maximum number of message lines shown.
+const MAX_MESSAGE_LINES: usize = 3;
 
-/// The live view of a run.
+/// Maximum size of the message that is kept.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// Shows the progress events of a run.
 pub(crate) struct View {
     json: bool,
     terminal: bool,
-    /// Grammar of each mode's replies: it says which part of a reply is its message.
+    /// Reply grammar of each mode, used to extract the message from a reply.
     grammars: BTreeMap<Mode, Grammar>,
     /// Grammar of the current turn.
     grammar: Grammar,
-    /// Set once stdout cannot be written to any more.
+    /// Set once writing to stdout has failed.
     has_failed: Arc<AtomicBool>,
     stream: Option<Stream>,
     head: String,
@@ -48,45 +51,45 @@ impl View {
     pub(crate) fn new(json: bool, grammars: BTreeMap<Mode, Grammar>) -> Self {
         Self {
             json,
-            terminal: !json && terminal::talks_to_terminal(),
+            terminal: !json && terminal::is_interactive(),
             grammars,
             grammar: Grammar::default(),
             has_failed: Arc::default(),
             stream: None,
             head: String::new(),
             called: None,
-            next: FIRST,
+            next: FIRST_NOTE_AFTER,
             bytes: 0,
             message: String::new(),
         }
     }
 
-    /// Returns a flag that is set once stdout cannot be written to any more.
+    /// Returns a flag that is set once writing to stdout has failed.
     pub(crate) fn failure_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_failed)
     }
 
-    /// Shows events until there are no more.
+    /// Shows events until the sender is dropped.
     pub(crate) fn show(mut self, events: &ProgressReceiver) -> io::Result<()> {
         let mut result = Ok(());
         loop {
-            match events.recv_timeout(TICK) {
+            match events.recv_timeout(REDRAW_INTERVAL) {
                 Ok(event) if self.json => {
-                    // A turn goes on even if nobody reads its progress any more.
-                    result = result.and(terminal::json_line(&event));
+                    // A closed stdout does not stop the turn.
+                    result = result.and(terminal::print_json_line(&event));
                     self.has_failed.store(result.is_err(), Ordering::SeqCst);
                 }
-                Ok(event) => self.take(event),
+                Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.draw();
         }
-        terminal::clear_lines();
+        terminal::clear_live_lines();
         result
     }
 
-    fn take(&mut self, event: ProgressEvent) {
+    fn handle(&mut self, event: ProgressEvent) {
         match event {
             ProgressEvent::Recovered { what, .. } => what.iter().for_each(terminal::note),
             ProgressEvent::Started {
@@ -101,7 +104,7 @@ impl View {
             }
             ProgressEvent::Called { .. } => {
                 self.called = Some(Instant::now());
-                self.next = FIRST;
+                self.next = FIRST_NOTE_AFTER;
                 self.bytes = 0;
                 self.message.clear();
                 self.stream = Some(Stream::new(&self.grammar));
@@ -113,7 +116,7 @@ impl View {
             } => {
                 terminal::note(format_args!(
                     "asking again ({number} of {of}): {}",
-                    summary(&complaints)
+                    summarize(&complaints)
                 ));
             }
             ProgressEvent::Said { text } => {
@@ -121,17 +124,18 @@ impl View {
                 if let Some(stream) = self.stream.as_mut().filter(|_| self.terminal) {
                     self.message.push_str(&stream.push(text.as_bytes()));
                 }
-                // Of a long message the last lines are shown, so the rest need not be kept.
+                // Only the last lines are shown, so the rest of a long message is dropped.
                 let start = self
                     .message
-                    .ceil_char_boundary(self.message.len().saturating_sub(LONGEST));
+                    .ceil_char_boundary(self.message.len().saturating_sub(MAX_MESSAGE_BYTES));
                 self.message.drain(..start);
             }
             ProgressEvent::Waiting { seconds, why } => {
                 self.called = None;
                 let why = why.lines().last().unwrap_or_default();
                 terminal::note(format_args!(
-                    "the agent is rate limited ({why}); it is called again in {seconds} s"
+                    "the agent is rate limited ({why}); retrying in {}",
+                    humanize::seconds(seconds)
                 ));
             }
             ProgressEvent::Answered { .. } => self.called = None,
@@ -144,55 +148,59 @@ impl View {
                 milliseconds,
                 withheld,
             } => {
-                terminal::row(
-                    "check",
-                    format_args!(
-                        "{name}: {end} in {}.{} s",
-                        milliseconds / 1000,
-                        milliseconds / 100 % 10
-                    ),
-                );
-                if !withheld.is_empty() {
-                    let names = withheld.join(", ");
-                    terminal::row(
-                        "withheld",
-                        format_args!("{names} (secret; `env` under [review] lets checks see them)"),
-                    );
-                }
+                print_check(&name, &end, milliseconds, &withheld);
             }
-            // Steps are part of the report, and other events are none of the display.
+            // Steps are printed with the report; other events are not shown.
             _ => {}
         }
     }
 
     fn draw(&mut self) {
         let Some(called) = self.called else { return };
-        let seconds = called.elapsed().as_secs();
+        let elapsed = humanize::seconds(called.elapsed().as_secs());
         let tokens = estimate_tokens(self.bytes);
+
         if self.terminal {
             let mut lines: Vec<String> = self
                 .message
                 .lines()
                 .rev()
                 .filter(|line| !line.trim().is_empty())
-                .take(LINES)
+                .take(MAX_MESSAGE_LINES)
                 .map(str::to_owned)
                 .collect();
-            lines.push(format!("{} · {seconds} s · ~{tokens} tokens", self.head));
+            lines.push(format!("{} · {elapsed} · ~{tokens} tokens", self.head));
             lines.reverse();
-            terminal::live_lines(&lines);
+            terminal::show_live_lines(&lines);
         } else if !self.json && called.elapsed() >= self.next {
-            self.next += STILL;
+            self.next += NOTE_INTERVAL;
             terminal::note(format_args!(
-                "{}: {seconds} s, about {tokens} tokens so far",
+                "{}: running for {elapsed}, about {tokens} tokens so far",
                 self.head
             ));
         }
     }
 }
 
-/// Returns the first of several complaints, and how many follow.
-fn summary(complaints: &[String]) -> String {
+/// Prints the result of a check, and the names of the variables that it did not get.
+fn print_check(name: &str, end: &impl Display, milliseconds: u64, withheld: &[String]) {
+    terminal::eprint_row(
+        "check",
+        format_args!("{name}: {end} in {}", humanize::duration(milliseconds)),
+    );
+    if withheld.is_empty() {
+        return;
+    }
+
+    let names = withheld.join(", ");
+    terminal::eprint_row(
+        "withheld",
+        format_args!("{names} (secret; to pass them to checks, list them in `env` under [review])"),
+    );
+}
+
+/// Returns the first complaint and the number of further ones.
+fn summarize(complaints: &[String]) -> String {
     let first = complaints.first().map_or("", String::as_str);
     match complaints.len() {
         0 | 1 => first.to_owned(),

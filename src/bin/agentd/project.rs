@@ -1,4 +1,4 @@
-//! Where the command works: the project around the current folder, and the user's own folder.
+//! The project, user and state folders of a command, and the environment.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use etcetera::BaseStrategy;
 use crate::args::Args;
 use crate::{hidden, terminal};
 
-/// Returns the folder that the command was told to work in, or the current one.
+/// Returns the folder of `--directory`, or the current one.
 ///
 /// # Errors
 ///
@@ -26,12 +26,13 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
         reason = "the binary knows the environment"
     )]
     let current = env::current_dir();
+
     let folder = match (&args.directory, current) {
         (Some(folder), _) => folder.clone(),
         (None, Ok(current)) => current,
         (None, Err(error)) => {
             return Err(
-                Error::new(ErrorKind::FileUnusable, "the current folder cannot be used")
+                Error::new(ErrorKind::FileUnusable, "cannot use the current folder")
                     .with_source(error),
             );
         }
@@ -48,7 +49,7 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
     ))
 }
 
-/// Returns the project's root: the nearest folder upwards with `.git` or the project's own `agentd` files.
+/// Returns the project's root: the nearest parent folder with `.git`, `agentd/project.md` or `agentd/config.toml`.
 pub(crate) fn root(args: &Args) -> Result<PathBuf> {
     let folder = folder(args)?;
     let full = folder.canonicalize().unwrap_or_else(|_| folder.clone());
@@ -63,7 +64,7 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
         .map_or(folder, Path::to_path_buf))
 }
 
-/// Returns where prose is looked for.
+/// Returns the search path of packs, templates and settings.
 pub(crate) fn places(args: &Args) -> Result<Places> {
     Ok(Places::new(Some(root(args)?), user_folder()?))
 }
@@ -80,7 +81,7 @@ pub(crate) fn review_workspace(base: &ReviewBase, root: &Path, pack: &str) -> Re
     with_redaction(base.workspace(options(root, Some(pack))?)?)
 }
 
-/// Returns the options of a project for this user and this environment.
+/// Returns the options for opening a project as this user, with this environment.
 pub(crate) fn options(root: &Path, pack: Option<&str>) -> Result<WorkspaceOptions> {
     Ok(WorkspaceOptions {
         user: user_folder()?,
@@ -90,20 +91,20 @@ pub(crate) fn options(root: &Path, pack: Option<&str>) -> Result<WorkspaceOption
     })
 }
 
-/// Keeps the secrets of a project out of everything that is printed.
+/// Redacts the project's secrets in everything that is printed from now on.
 pub(crate) fn with_redaction(workspace: Workspace) -> Result<Workspace> {
-    terminal::keep_back(&workspace.secrets);
+    terminal::set_redactions(&workspace.secrets);
     Ok(workspace)
 }
 
-/// Returns the folder of all work trees that changes have of their own.
+/// Returns the folder of the change worktrees of all projects.
 fn all_worktrees() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
     Some(state.join("agentd/worktrees"))
 }
 
-/// Refuses a ledger in the work tree of a change: what is known of it is kept in the project that the change is of.
+/// Refuses to use the worktree of a change as a project: the ledger is in the project that the change belongs to.
 ///
 /// # Errors
 ///
@@ -114,6 +115,7 @@ pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
     let Some(below) = all.and_then(|all| full.strip_prefix(all).ok().map(Path::to_path_buf)) else {
         return Ok(());
     };
+
     let names: Vec<_> = below.iter().map(|name| name.to_string_lossy()).collect();
     let [project, change, ..] = names.as_slice() else {
         return Ok(());
@@ -121,16 +123,16 @@ pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
     let project = project
         .rsplit_once('-')
         .map_or(project.as_ref(), |(name, _)| name);
-    let message =
-        format!("this is the work tree of the change `{change}`, not a project of its own");
+
+    let message = format!("this folder is the worktree of change `{change}`, not a project");
     Err(
         Error::new(ErrorKind::FileUnusable, message).with_hint(format!(
-            "go to the folder of `{project}`, or name it with -C"
+            "run the command in the folder of `{project}`, or pass that folder with -C"
         )),
     )
 }
 
-/// Returns the folder of the work trees that changes of a project have of their own.
+/// Returns the folder of the change worktrees of one project.
 fn worktrees(root: &Path) -> Option<PathBuf> {
     let all = all_worktrees()?;
     let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
@@ -143,8 +145,8 @@ fn worktrees(root: &Path) -> Option<PathBuf> {
     Some(all.join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
 }
 
-/// Returns the pack that leads a change, if the ledger knows it.
-pub(crate) fn pack_of(args: &Args, session: &SessionId) -> Result<Option<String>> {
+/// Returns the pack of a session, if the ledger has one.
+pub(crate) fn find_pack(args: &Args, session: &SessionId) -> Result<Option<String>> {
     let Some(store) = SqliteStore::open_existing(&root(args)?)? else {
         return Ok(None);
     };
@@ -153,22 +155,23 @@ pub(crate) fn pack_of(args: &Args, session: &SessionId) -> Result<Option<String>
     Ok(state.change.map(|opened| opened.pack).or(state.pack))
 }
 
-/// Returns the catalogue of models; no pack is needed for it.
+/// Returns the catalogue of models. Does not load a pack.
 pub(crate) fn catalogue(args: &Args) -> Result<Catalogue> {
     orchestrator::load_catalogue(&orchestrator::load_settings(&places(args)?)?)
 }
 
-/// Returns the user's configuration folder for this program; `None` without a home folder. What is in it needs no trust,
-/// so it must be the user's own, and not depend on where the command is run.
+/// Returns the user's configuration folder for agentd, or `None` without a home folder. Its files need no trust, so the
+/// folder must belong to the user and must not depend on the current folder.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it is relative, or if others own it or can write to it.
+/// `FileUnusable` if its path is relative, or if another user owns it or can write to it.
 pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
     let Ok(strategy) = etcetera::choose_base_strategy() else {
         return Ok(None);
     };
     let folder = strategy.config_dir().join("agentd");
+
     if !folder.is_absolute() {
         let shown = folder.display().to_string();
         let message = format!(
@@ -179,6 +182,7 @@ pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
             Error::new(ErrorKind::FileUnusable, message).with_hint("set HOME to an absolute path")
         );
     }
+
     ops::check_own(
         &folder,
         &["config.toml", "agents.yaml", "packs", "templates"],
@@ -188,29 +192,29 @@ pub(crate) fn user_folder() -> Result<Option<PathBuf>> {
 
 /// Returns drivers for the agents of a project.
 pub(crate) fn drivers(workspace: &Workspace) -> Result<Drivers> {
-    workspace.drivers(own_file()?)
+    workspace.drivers(executable()?)
 }
 
-/// Returns how git is run. Its commands end if this program is killed.
+/// Returns a git runner whose commands end if this process is killed.
 pub(crate) fn git() -> Git {
     Git {
-        watcher: own_file().ok().map(ChildWatcher::new),
+        watcher: executable().ok().map(ChildWatcher::new),
         ..Git::default()
     }
 }
 
-/// Returns the program's own file, which guards agents.
-pub(crate) fn own_file() -> Result<PathBuf> {
+/// Returns the path of this executable, which also runs as the guard of agents.
+pub(crate) fn executable() -> Result<PathBuf> {
     env::current_exe().map_err(|error| {
         Error::new(
             ErrorKind::AgentUnusable,
-            "the program cannot find its own file",
+            "cannot find the agentd executable",
         )
         .with_source(error)
     })
 }
 
-/// Tells whether a variable is set and not empty.
+/// Returns true if an environment variable is set and not empty.
 pub(crate) fn has_variable(name: &str) -> bool {
     environment()
         .0
@@ -218,7 +222,7 @@ pub(crate) fn has_variable(name: &str) -> bool {
         .any(|(known, value)| known == name && !value.is_empty())
 }
 
-/// Returns the variables of the environment, with those that were taken out of it.
+/// Returns the environment variables, with the secret ones that were removed from the process environment.
 pub(crate) fn environment() -> Environment {
     #[expect(
         clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Signals that stop a run: the first gracefully, the second at once.
+//! Signals that stop a run: the first one gracefully, the second one at once.
 
 use std::process;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::{exit, terminal};
 
-/// How long a run may take to its end after it was stopped at once. Without us the agent ends too, and the ledger knows
-/// how to go on.
-const LONGEST_END: Duration = Duration::from_secs(10);
+/// Time that a run has to finish after the second signal. The agent ends with this process, and the ledger has all that
+/// recovery needs.
+const MAX_SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// How long the rest may take to be told then: whoever reads it may have stopped reading.
-const LONGEST_TALK: Duration = Duration::from_secs(1);
+/// Time to print the result after that: the reader of the output may be blocked.
+const MAX_FINAL_OUTPUT: Duration = Duration::from_secs(1);
 
-/// How often is looked whether the run is over.
-const TICK: Duration = Duration::from_millis(20);
+/// Poll interval while waiting for the run to finish.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Set while a question waits for its answer on the terminal.
+/// Set while a question is open on the terminal.
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Runs something that waits for a person on the terminal; a signal ends the program at once meanwhile.
+/// Runs `ask`, which reads an answer from the terminal. Meanwhile a signal ends the program at once.
 pub(crate) fn while_asking<T>(ask: impl FnOnce() -> T) -> T {
     IS_ASKING.store(true, Ordering::SeqCst);
     let answer = ask();
@@ -32,75 +32,80 @@ pub(crate) fn while_asking<T>(ask: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Whether a run is over, so that all that is left is to tell of it.
+/// Flag that is set once a run has finished and only its result has to be printed.
 #[derive(Clone, Default)]
-pub(crate) struct Over(Arc<AtomicBool>);
+pub(crate) struct RunFinished(Arc<AtomicBool>);
 
-impl Over {
-    /// Says that it is.
-    pub(crate) fn tell(&self) {
+impl RunFinished {
+    /// Sets the flag.
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until it is, for so long at most.
-    fn wait(&self, patience: Duration) {
-        let begun = Instant::now();
-        while !self.0.load(Ordering::SeqCst) && begun.elapsed() < patience {
-            thread::sleep(TICK);
+    /// Waits until the flag is set, at most for `timeout`.
+    fn wait(&self, timeout: Duration) {
+        let started = Instant::now();
+        while !self.0.load(Ordering::SeqCst) && started.elapsed() < timeout {
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Lets SIGINT, SIGTERM and SIGHUP stop a run instead of ending the program; after the second the program ends even if
-/// nobody reads what it has to tell. Call it before any thread is started.
-pub(crate) fn stop_on(stop: &StopFlag) -> Over {
-    let over = Over::default();
+/// Makes SIGINT, SIGTERM and SIGHUP stop a run instead of ending the program. After the second signal the program ends
+/// even if its output is blocked. Must be called before any thread is started.
+pub(crate) fn stop_on_signals(stop: &StopFlag) -> RunFinished {
+    let finished = RunFinished::default();
+
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         set.add(signal);
     }
     if set.thread_block().is_err() {
-        return over;
+        return finished;
     }
-    let (stop, run) = (stop.clone(), over.clone());
+
+    let stop = stop.clone();
+    let run = finished.clone();
     thread::spawn(move || {
         while let Ok(signal) = set.wait() {
             if IS_ASKING.load(Ordering::SeqCst) {
-                // Nothing runs while a question waits for its answer, and everything is recorded.
-                end_now();
+                // Nothing runs while a question is open, and everything is recorded.
+                exit_now();
             }
+
             stop.ask();
             match stop.asked() {
-                // From a thread of its own, as it would hold up the second signal if nobody read it.
+                // In its own thread: blocked output must not delay the second signal.
                 1 => drop(thread::spawn(move || {
                     terminal::note(format_args!(
-                        "{signal}: the agent is asked to end; once more ends it at once"
+                        "{signal}: stopping the agent; press Ctrl-C again to kill it"
                     ));
                 })),
                 2 => {
                     let run = run.clone();
-                    thread::spawn(move || end(&run));
+                    thread::spawn(move || exit_after(&run));
                 }
                 _ => {}
             }
         }
     });
-    over
+
+    finished
 }
 
-/// Ends the program, if it has not come to its own end once the run is over.
+/// Exits some time after the run has finished, unless the program has ended by itself.
 #[expect(
     clippy::exit,
-    reason = "the other threads may be held up by whoever does not read what they write"
+    reason = "other threads may be blocked on output that is not read"
 )]
-fn end(run: &Over) {
-    run.wait(LONGEST_END);
-    thread::sleep(LONGEST_TALK);
+fn exit_after(run: &RunFinished) {
+    run.wait(MAX_SHUTDOWN);
+    thread::sleep(MAX_FINAL_OUTPUT);
     process::exit(i32::from(exit::STOPPED));
 }
 
-/// Ends the program while it waits for an answer.
-#[expect(clippy::exit, reason = "the main thread waits for a line on stdin")]
-fn end_now() -> ! {
+/// Exits while a question is open.
+#[expect(clippy::exit, reason = "the main thread is blocked on stdin")]
+fn exit_now() -> ! {
     process::exit(i32::from(exit::STOPPED));
 }

@@ -1,4 +1,7 @@
-//! The one door to the terminal: data to stdout, talk to stderr, neither with anything that would drive a terminal.
+//! All output of the program: data to stdout, messages to stderr.
+//!
+//! Text of agents and repositories passes through here, so terminal control sequences and commands to CI runners are
+//! filtered out of both streams, and secrets are redacted on stderr.
 
 use std::borrow::Cow;
 use std::env;
@@ -18,15 +21,15 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
 use serde_json::json;
 use terminal_size::terminal_size_of;
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::exit;
 
-/// Why a command ended early.
+/// Failure that ends a command.
 pub(crate) enum Failure {
-    /// Something that the library reports.
+    /// Error of the library.
     Error(Error),
-    /// Output that could not be written.
+    /// stdout could not be written.
     Output(io::Error),
 }
 
@@ -42,13 +45,13 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The result of a command: its exit code, or why it ended early.
+/// Result of a command: its exit code, or the failure that ended it.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Environment variables by which CI services say that output goes to their log.
+/// Environment variables that CI services set for the programs they run.
 const CI_VARIABLES: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
 
-/// Returns true if the runner of a CI service reads the output, and obeys commands in it.
+/// Returns true if a CI runner reads the output and executes workflow commands in it.
 fn is_ci_log() -> bool {
     static IS_CI_LOG: OnceLock<bool> = OnceLock::new();
     #[expect(
@@ -56,10 +59,11 @@ fn is_ci_log() -> bool {
         reason = "the binary knows the environment"
     )]
     let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+
     *IS_CI_LOG.get_or_init(|| CI_VARIABLES.iter().any(is_set))
 }
 
-/// Returns true if a stream is redirected to a file, which no CI runner reads.
+/// Returns true if a stream is redirected to a file, which a CI runner does not read.
 fn is_file(stream: impl AsFd) -> bool {
     let handle = stream.as_fd().try_clone_to_owned();
     handle.is_ok_and(|handle| {
@@ -69,8 +73,8 @@ fn is_file(stream: impl AsFd) -> bool {
     })
 }
 
-/// Returns data without commands to a CI runner. Bytes that are not UTF-8 stay as they are.
-fn without_ci_commands(bytes: &[u8]) -> Vec<u8> {
+/// Escapes commands to a CI runner. Bytes that are not UTF-8 are kept.
+fn escape_ci_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         escaped.extend_from_slice(escape_ci_commands(chunk.valid()).as_bytes());
@@ -79,55 +83,55 @@ fn without_ci_commands(bytes: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// Writes data to stdout: byte by byte, but on a terminal only what may be shown there, up to a line end, and without
-/// commands to the runner in the log of a CI service.
-pub(crate) fn data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+/// Writes data to stdout, byte for byte into a pipe or a file. On a terminal control sequences are filtered and a final
+/// newline is added; in a CI log, commands to the runner are escaped.
+pub(crate) fn write_data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door to the terminal"
+        reason = "all output goes through this file"
     )]
     let mut out = BufWriter::new(io::stdout().lock());
+
     if out.get_ref().is_terminal() {
         let mut bytes = Vec::new();
         write(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        let shown = filter_terminal_text(&text);
-        out.write_all(shown.as_bytes())?;
-        out.write_all(if shown.is_empty() || shown.ends_with('\n') {
-            b""
-        } else {
-            b"\n"
-        })?;
+        let filtered = filter_terminal_text(&text);
+        out.write_all(filtered.as_bytes())?;
+        if !filtered.is_empty() && !filtered.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
     } else if is_ci_log() && !is_file(out.get_ref()) {
         let mut bytes = Vec::new();
         write(&mut bytes)?;
-        out.write_all(&without_ci_commands(&bytes))?;
+        out.write_all(&escape_ci_bytes(&bytes))?;
     } else {
         write(&mut out)?;
     }
+
     out.flush()
 }
 
-/// Writes a text to stdout.
-pub(crate) fn text(text: &str) -> io::Result<()> {
-    data(|out| out.write_all(text.as_bytes()))
+/// Prints a text on stdout as it is.
+pub(crate) fn print_text(text: &str) -> io::Result<()> {
+    write_data(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes a value to stdout as JSON.
-pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
+/// Prints a value on stdout as indented JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    data(|out| writeln!(out, "{}", json_for_log(&text)))
+    write_data(|out| writeln!(out, "{}", escape_json_for_ci(&text)))
 }
 
-/// Writes a value to stdout as one line of JSON.
-pub(crate) fn json_line(value: &impl Serialize) -> io::Result<()> {
+/// Prints a value on stdout as one line of JSON.
+pub(crate) fn print_json_line(value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string(value)?;
-    data(|out| writeln!(out, "{}", json_for_log(&text)))
+    write_data(|out| writeln!(out, "{}", escape_json_for_ci(&text)))
 }
 
-/// Returns JSON of the same value without commands to a CI runner. No line of JSON starts with `::`; `##` is only found
-/// in strings, where an escape can stand in for the second sign.
-fn json_for_log(text: &str) -> Cow<'_, str> {
+/// Returns equivalent JSON without commands to a CI runner. No line of JSON starts with `::`, and `##` only occurs in
+/// strings, where the second sign can be written as an escape.
+fn escape_json_for_ci(text: &str) -> Cow<'_, str> {
     if is_ci_log() && text.contains("##") {
         Cow::Owned(text.replace("##", "#\\u0023"))
     } else {
@@ -135,103 +139,111 @@ fn json_for_log(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes rows to stdout, each under a heading of fixed width.
-pub(crate) fn rows(rows: &[(&str, String)]) -> io::Result<()> {
-    data(|out| {
-        for (heading, words) in rows {
-            let words = words.replace('\n', "\n           ");
-            writeln!(out, "{heading:<10} {words}")?;
+/// Prints labelled rows on stdout. Further lines of a value are indented below its first line.
+pub(crate) fn print_rows(rows: &[(&str, String)]) -> io::Result<()> {
+    write_data(|out| {
+        for (label, value) in rows {
+            let value = value.replace('\n', "\n           ");
+            writeln!(out, "{label:<LABEL_COLUMNS$} {value}")?;
         }
         Ok(())
     })
 }
 
-/// Writes a table to stdout, each column as wide as its widest cell.
-pub(crate) fn table<const N: usize>(
-    heads: &[&str; N],
+/// Prints a table on stdout, each column as wide as its widest cell. A table without rows prints nothing: the caller
+/// prints a note that says what is missing.
+pub(crate) fn print_table<const N: usize>(
+    headings: &[&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> io::Result<()> {
-    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned))
-        .chain(rows)
-        .collect();
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: [usize; N] = std::array::from_fn(width);
-    data(|out| {
-        for row in &rows {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(widths)
-                .map(|(cell, width)| format!("{cell:<width$}"))
-                .collect();
+    let mut lines = vec![headings.map(str::to_owned)];
+    lines.extend(rows);
+    if lines.len() == 1 {
+        return Ok(());
+    }
+
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = lines.iter().map(|line| line[column].width());
+        cells.max().unwrap_or_default()
+    });
+
+    write_data(|out| {
+        for line in &lines {
+            let cells = line.iter().zip(widths);
+            let cells: Vec<String> = cells.map(|(cell, width)| pad(cell, width)).collect();
             writeln!(out, "{}", cells.join("  ").trim_end())?;
         }
         Ok(())
     })
 }
 
-/// Tells whether someone watches stderr on a terminal that can change a line.
-pub(crate) fn talks_to_terminal() -> bool {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the binary owns the terminal and knows the environment"
-    )]
-    let (terminal, dumb) = (
-        io::stderr().is_terminal(),
-        env::var_os("TERM").is_some_and(|term| term == "dumb"),
-    );
-    terminal && !dumb
+/// Appends spaces to a text until it takes `columns` columns of a terminal.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(missing))
 }
 
-/// The most columns of the lines that change, where the terminal does not say how wide it is.
-const LIVE_WIDTH: u16 = 80;
-
-/// How many lines stand on the terminal that will change.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-/// Writes lines on the terminal over those before.
-pub(crate) fn live_lines(lines: &[String]) {
+/// Returns true if stderr is a terminal on which lines can be redrawn.
+pub(crate) fn is_interactive() -> bool {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door to the terminal"
+        reason = "the binary knows the environment"
     )]
-    let width = terminal_size_of(io::stderr()).map_or(LIVE_WIDTH, |(width, _)| width.0);
+    let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+
+    #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
+    let is_terminal = io::stderr().is_terminal();
+
+    is_terminal && !is_dumb
+}
+
+/// Columns of live lines if the width of the terminal is unknown.
+const DEFAULT_LIVE_COLUMNS: u16 = 80;
+
+/// Number of live lines on the terminal, which the next output replaces.
+static LIVE_LINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Shows live lines on the terminal in place of the previous ones.
+pub(crate) fn show_live_lines(lines: &[String]) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all output goes through this file"
+    )]
+    let width = terminal_size_of(io::stderr()).map_or(DEFAULT_LIVE_COLUMNS, |(width, _)| width.0);
     let lines: Vec<String> = lines
         .iter()
-        .map(|line| cut(line, usize::from(width).saturating_sub(1)))
+        .map(|line| truncate_to_width(line, usize::from(width).saturating_sub(1)))
         .collect();
-    let taken_back = take_back(LIVE.swap(lines.len(), Ordering::Relaxed));
-    live(format_args!("{taken_back}{}", lines.join("\r\n")));
+
+    let previous = LIVE_LINES.swap(lines.len(), Ordering::Relaxed);
+    let erase = erase_lines_sequence(previous);
+    write_live(format_args!("{erase}{}", lines.join("\r\n")));
 }
 
-/// Cuts a line to so many columns: one that is too long would leave its start behind when it changes.
-fn cut(line: &str, mut left: usize) -> String {
+/// Truncates a line to a number of columns. A line that wraps could not be erased whole.
+fn truncate_to_width(line: &str, mut left: usize) -> String {
     let fits = |c: &char| {
         let width = c.width().unwrap_or(0);
         let fits = width <= left;
         left = left.saturating_sub(width);
         fits
     };
-    shown(line.replace(['\n', '\t'], " "))
+    sanitize(line.replace(['\n', '\t'], " "))
         .chars()
         .take_while(fits)
         .collect()
 }
 
-/// Removes the lines that change, if there are some.
-pub(crate) fn clear_lines() {
-    let lines = LIVE.swap(0, Ordering::Relaxed);
+/// Erases the live lines, if there are any.
+pub(crate) fn clear_live_lines() {
+    let lines = LIVE_LINES.swap(0, Ordering::Relaxed);
     if lines > 0 {
-        live(take_back(lines));
+        write_live(erase_lines_sequence(lines));
     }
 }
 
-/// Returns what takes so many lines back: to the start of the first, and all from there on is gone.
-fn take_back(lines: usize) -> String {
+/// Returns the escape sequence that erases the last `lines` lines.
+fn erase_lines_sequence(lines: usize) -> String {
     let up = if lines > 1 {
         format!("\x1b[{}A", lines - 1)
     } else {
@@ -240,105 +252,120 @@ fn take_back(lines: usize) -> String {
     format!("\r{up}\x1b[J")
 }
 
-fn live(words: impl Display) {
+/// Writes to stderr without a newline.
+fn write_live(text: impl Display) {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door to the terminal"
+        reason = "all output goes through this file"
     )]
     let mut out = io::stderr();
-    let _unheard = write!(out, "{words}").and_then(|()| out.flush());
+    let _unwritable = write!(out, "{text}").and_then(|()| out.flush());
 }
 
-const HEADING: Style = Style::new().bold();
-const NOTE: Style = AnsiColor::Cyan.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const FAULT: Style = AnsiColor::Red.on_default().bold();
+/// Width of the labels of rows on stdout and stderr.
+const LABEL_COLUMNS: usize = 10;
 
-/// Tells something on stderr.
-pub(crate) fn note(words: impl Display) {
-    talk(format_args!("{NOTE}note{NOTE:#}: {}", shown(words)));
-}
+const LABEL_STYLE: Style = Style::new().bold();
+const NOTE_STYLE: Style = AnsiColor::Cyan.on_default().bold();
+const WARNING_STYLE: Style = AnsiColor::Yellow.on_default().bold();
+const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 
-/// Warns of something on stderr.
-pub(crate) fn warning(words: impl Display) {
-    talk(format_args!(
-        "{WARNING}warning{WARNING:#}: {}",
-        shown(words)
+/// Prints a note on stderr.
+pub(crate) fn note(text: impl Display) {
+    eprint_line(format_args!(
+        "{NOTE_STYLE}note{NOTE_STYLE:#}: {}",
+        sanitize(text)
     ));
 }
 
-/// Says something on stderr under a heading of fixed width; further lines of it stand beside the heading too.
-pub(crate) fn row(heading: &str, words: impl Display) {
-    let words = shown(words);
-    let mut lines = words.lines();
-    talk(format_args!(
-        "{HEADING}{heading:<10}{HEADING:#} {}",
+/// Prints a warning on stderr.
+pub(crate) fn warning(text: impl Display) {
+    eprint_line(format_args!(
+        "{WARNING_STYLE}warning{WARNING_STYLE:#}: {}",
+        sanitize(text)
+    ));
+}
+
+/// Prints a labelled row on stderr. Further lines of the value are indented, so that text of an agent cannot imitate a
+/// row of the program.
+pub(crate) fn eprint_row(label: &str, value: impl Display) {
+    let value = sanitize(value);
+    let mut lines = value.lines();
+
+    eprint_line(format_args!(
+        "{LABEL_STYLE}{label:<LABEL_COLUMNS$}{LABEL_STYLE:#} {}",
         lines.next().unwrap_or_default()
     ));
-    // A line that began at the margin could pass for a row of ours.
-    lines.for_each(|line| talk(format_args!("{:<10} {line}", "")));
-}
-
-/// What must not be seen, once it is known.
-static SECRETS: OnceLock<Secrets> = OnceLock::new();
-
-/// Keeps secrets out of all talk from here on: words of ours may quote what others wrote.
-pub(crate) fn keep_back(secrets: &Secrets) {
-    let _known = SECRETS.set(secrets.clone());
-}
-
-/// Returns words without secrets, and without what would drive a terminal or a CI runner: many were written by an agent,
-/// or stand in a repository.
-fn shown(words: impl Display) -> String {
-    let words = words.to_string();
-    // Control sequences go first: one could be in the middle of a secret.
-    let words = filter_terminal_text(&words);
-    let words = match SECRETS.get() {
-        Some(secrets) => secrets.redact(&words),
-        None => words,
-    };
-    if is_ci_log() {
-        escape_ci_commands(&words).into_owned()
-    } else {
-        words.into_owned()
+    for line in lines {
+        eprint_line(format_args!("{:<LABEL_COLUMNS$} {line}", ""));
     }
 }
 
-/// Says words that are fit to be shown, in our own style.
-fn talk(words: impl Display) {
-    clear_lines();
+/// Secrets of the project, once it is open.
+static SECRETS: OnceLock<Secrets> = OnceLock::new();
+
+/// Redacts secrets in everything that is printed on stderr from now on: messages may quote files and agents.
+pub(crate) fn set_redactions(secrets: &Secrets) {
+    let _already_set = SECRETS.set(secrets.clone());
+}
+
+/// Returns a text without secrets, terminal control sequences and commands to a CI runner. Messages often quote an agent
+/// or a file of the repository.
+fn sanitize(text: impl Display) -> String {
+    let text = text.to_string();
+
+    // Control sequences are removed first: one could be in the middle of a secret.
+    let visible = filter_terminal_text(&text);
+    let redacted = match SECRETS.get() {
+        Some(secrets) => secrets.redact(&visible),
+        None => visible,
+    };
+
+    if is_ci_log() {
+        escape_ci_commands(&redacted).into_owned()
+    } else {
+        redacted.into_owned()
+    }
+}
+
+/// Prints a line on stderr that is sanitized already; only the program's own styles may be in it.
+fn eprint_line(line: impl Display) {
+    clear_live_lines();
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door to the terminal"
+        reason = "all output goes through this file"
     )]
     let mut out = anstream::stderr();
-    // If stderr is gone there is nobody left to tell.
-    let _unheard = writeln!(out, "{words}");
+    // A closed stderr does not fail the command.
+    let _unwritable = writeln!(out, "{line}");
 }
 
-/// Tells whether a person can be asked: one who reads stderr and types.
+/// Returns true if questions can be asked: stdin and stderr are a terminal.
 pub(crate) fn can_ask() -> bool {
     #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
-    let types = io::stdin().is_terminal();
-    types && talks_to_terminal()
+    let can_type = io::stdin().is_terminal();
+    can_type && is_interactive()
 }
 
-/// Asks a person; `None` if nothing was answered.
-pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
-    talk(format_args!("{NOTE}?{NOTE:#} {}", shown(question)));
+/// Asks a question on the terminal. Returns `None` if the answer is empty.
+pub(crate) fn ask_question(question: &str) -> io::Result<Option<String>> {
+    eprint_line(format_args!(
+        "{NOTE_STYLE}?{NOTE_STYLE:#} {}",
+        sanitize(question)
+    ));
     let mut line = String::new();
     #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
     io::stdin().read_line(&mut line)?;
     Ok(Some(line.trim().to_owned()).filter(|line| !line.is_empty()))
 }
 
-/// Says why the command line cannot be understood, or the help that it asks for, and returns the exit code.
-pub(crate) fn usage(error: &clap::Error) -> u8 {
+/// Prints a usage error, or the help that was requested, and returns the exit code.
+pub(crate) fn print_usage_error(error: &clap::Error) -> u8 {
     #[expect(
         clippy::disallowed_methods,
         reason = "the binary knows the environment"
     )]
-    let clean = env::args_os().all(|arg| {
+    let is_clean = env::args_os().all(|arg| {
         matches!(
             filter_terminal_text(&arg.to_string_lossy()),
             Cow::Borrowed(_)
@@ -351,18 +378,20 @@ pub(crate) fn usage(error: &clap::Error) -> u8 {
     if error.use_stderr() && env::args_os().any(|arg| arg == "--json") {
         let message = error.render().to_string();
         let message = message.trim().trim_start_matches("error: ");
-        talk(
-            json!({"error": {"kind": "Usage", "message": shown(message), "exit_code": exit::USAGE}}),
+        eprint_line(
+            json!({"error": {"kind": "Usage", "message": sanitize(message), "exit_code": exit::USAGE}}),
         );
         return exit::USAGE;
     }
-    if clean || !error.use_stderr() {
-        // If nobody is left to tell, as with `--help | head`, that is no failure.
-        let _unheard = error.print();
+
+    if is_clean || !error.use_stderr() {
+        // A closed pipe, as with `--help | head`, does not fail the command.
+        let _unwritable = error.print();
     } else {
-        // The arguments stand between clap's own colours already, so those go with what is in the arguments.
-        talk(shown(error.render()).trim_end());
+        // The rendered text mixes clap's colours with the arguments, so both are filtered.
+        eprint_line(sanitize(error.render()).trim_end());
     }
+
     if error.use_stderr() {
         exit::USAGE
     } else {
@@ -370,48 +399,49 @@ pub(crate) fn usage(error: &clap::Error) -> u8 {
     }
 }
 
-/// Says why a command ended, and returns its exit code. A reader that went away is not a failure.
-pub(crate) fn report(failure: &Failure, as_json: bool) -> u8 {
+/// Prints the error of a command, and returns its exit code. A closed pipe on stdout is not an error.
+pub(crate) fn print_failure(failure: &Failure, as_json: bool) -> u8 {
     let error = match failure {
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return exit::OK,
         Failure::Output(error) => {
-            talk(format_args!(
-                "{FAULT}error{FAULT:#}: cannot write the output: {}",
-                shown(error)
+            eprint_line(format_args!(
+                "{ERROR_STYLE}error{ERROR_STYLE:#}: cannot write to stdout: {}",
+                sanitize(error)
             ));
             return exit::OUTSIDE;
         }
         Failure::Error(error) => error,
     };
-    let code = exit::code(error.kind());
+
+    let code = exit::code_for(error.kind());
     if as_json {
-        talk(json_error(error, code));
+        eprint_line(json_error(error, code));
     } else {
         let name = error.kind().name();
-        talk(format_args!(
-            "{FAULT}error[{name}]{FAULT:#}: {}",
-            shown(format_args!("{error:#}"))
+        eprint_line(format_args!(
+            "{ERROR_STYLE}error[{name}]{ERROR_STYLE:#}: {}",
+            sanitize(format_args!("{error:#}"))
         ));
     }
     code
 }
 
-/// Returns an error as JSON. Its words are made fit to be shown one by one, so that it stays one line of JSON.
+/// Returns an error as JSON. Each string is sanitized separately, so that the result stays one line of valid JSON.
 fn json_error(error: &Error, code: u8) -> serde_json::Value {
     let place = error.place().map(
-        |place| json!({"origin": shown(&place.origin), "line": place.line, "column": place.column}),
+        |place| json!({"origin": sanitize(&place.origin), "line": place.line, "column": place.column}),
     );
     json!({"error": {
         "kind": error.kind().name(),
-        "message": shown(error.message()),
-        "cause": std::error::Error::source(error).map(shown),
+        "message": sanitize(error.message()),
+        "cause": std::error::Error::source(error).map(sanitize),
         "place": place,
-        "hint": error.hint().map(shown),
+        "hint": error.hint().map(sanitize),
         "exit_code": code,
     }})
 }
 
-/// Sends the library's log to stderr: warnings and notes always, the rest when asked for.
+/// Prints log records of the library on stderr: warnings and notes always, debug records with `--verbose`.
 pub(crate) fn log_to_stderr(verbose: bool) {
     let level = if verbose {
         LevelFilter::Debug
@@ -437,7 +467,9 @@ impl Log for StderrLog {
         match record.level() {
             Level::Error | Level::Warn => warning(record.args()),
             Level::Info => note(record.args()),
-            Level::Debug | Level::Trace => talk(format_args!("debug: {}", shown(record.args()))),
+            Level::Debug | Level::Trace => {
+                eprint_line(format_args!("debug: {}", sanitize(record.args())))
+            }
         }
     }
 

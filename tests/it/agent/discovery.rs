@@ -82,8 +82,8 @@ fn doctor_tells_which_agents_are_there_their_versions_and_whether_they_are_known
     );
     let text = machine.run(&["doctor"]).ok();
     for words in [
-        "claude 2.1.325, which is known",
-        "codex 0.165.0; 0.166.0 is known",
+        "claude 2.1.325, tested version",
+        "codex 0.165.0; tested version: 0.166.0",
         "plan: claude",
         "it ends with exit code 3",
     ] {
@@ -121,11 +121,11 @@ fn one_agent_takes_every_mode_and_the_lack_of_a_second_vendor_is_told() {
     assert_eq!(machine.modes(), ["codex"; 5]);
     let text = machine.run(&["doctor"]).ok();
     assert!(
-        text.contains("challenge: codex, which lacks a second vendor: plan is by the same"),
+        text.contains("challenge: codex (warning: same vendor as plan)"),
         "{text}"
     );
     assert!(
-        text.contains("review: codex, which lacks a second vendor: implement is by the same"),
+        text.contains("review: codex (warning: same vendor as implement)"),
         "{text}"
     );
 
@@ -349,7 +349,8 @@ fn doctor_runs_nothing_that_a_project_defines() {
         .write("agentd/agents.yaml", definition.to_string());
     let told = machine.run(&["doctor"]);
     assert!(
-        told.stdout.contains("evil it is not asked for its version"),
+        told.stdout
+            .contains("evil version unknown: not run, because the project defines this agent"),
         "{}",
         told.stdout
     );
@@ -366,13 +367,13 @@ fn an_agent_that_does_not_exist_is_told_by_doctor_and_by_prompt() {
     let told = machine.run(&["doctor"]);
     assert_eq!(told.code, 1);
     assert!(
-        told.stdout.contains("plan: gemni, which does not exist"),
+        told.stdout.contains("plan: gemni (unknown agent)"),
         "{}",
         told.stdout
     );
     let shown = machine.run(&["prompt", "plan", "x", "--agent", "gemeni"]);
     assert!(
-        shown.code == 0 && shown.stderr.contains("there is no agent `gemeni`"),
+        shown.code == 0 && shown.stderr.contains("unknown agent `gemeni`"),
         "{}",
         shown.stderr
     );

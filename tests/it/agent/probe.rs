@@ -377,29 +377,29 @@ fn the_command_shows_a_table_and_the_turns_are_in_the_log() {
     let run = project.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let expected = "\
-CONDITION  TASK     RIGHT  SHARE  95 % INTERVAL
-plain      message  2/3    67 %   21 to 94 %
-plain      action   4/4    100 %  51 to 100 %
-plain      verdict  3/3    100 %  44 to 100 %
-plain      all      9/10   90 %   60 to 98 %
-reminder   message  3/3    100 %  44 to 100 %
-reminder   action   3/3    100 %  44 to 100 %
-reminder   verdict  3/3    100 %  44 to 100 %
-reminder   all      9/9    100 %  70 to 100 %
-example    message  3/3    100 %  44 to 100 %
-example    action   4/4    100 %  51 to 100 %
-example    verdict  3/3    100 %  44 to 100 %
-example    all      10/10  100 %  72 to 100 %
+CONDITION  TASK     CORRECT  RATE   95 % INTERVAL
+plain      message  2/3      67 %   21 to 94 %
+plain      action   4/4      100 %  51 to 100 %
+plain      verdict  3/3      100 %  44 to 100 %
+plain      all      9/10     90 %   60 to 98 %
+reminder   message  3/3      100 %  44 to 100 %
+reminder   action   3/3      100 %  44 to 100 %
+reminder   verdict  3/3      100 %  44 to 100 %
+reminder   all      9/9      100 %  70 to 100 %
+example    message  3/3      100 %  44 to 100 %
+example    action   4/4      100 %  51 to 100 %
+example    verdict  3/3      100 %  44 to 100 %
+example    all      10/10    100 %  72 to 100 %
 ";
     assert_eq!(run.stdout, expected);
     for words in [
         "note: 1 of 30: plain message green-build: wrong",
         "note: 5 of 30: reminder action move-draft: crashed",
-        "note: 30 of 30: example action half-size: right",
-        "failed     1 crashed; a call that failed is no wrong reply",
-        "measures   high without help: 9 of 10 right",
-        "reminder   may help; more turns would tell: 100 % against 90 %",
-        "prompts    for llama3.2:3b use high: 9 of 10 turns without help in the ledger were right",
+        "note: 30 of 30: example action half-size: correct",
+        "failed     1 crashed; failed calls are not counted as wrong replies",
+        "measured   high without help: 9 of 10 correct",
+        "reminder   may help (more turns needed): 100 % instead of 90 %",
+        "prompts    for llama3.2:3b: high (measured: 9 of 10 turns without help correct)",
     ] {
         assert!(run.stderr.contains(words), "{words}:\n{}", run.stderr);
     }
@@ -418,11 +418,11 @@ example    all      10/10  100 %  72 to 100 %
     );
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
     assert!(
-        shown.contains("xml          high, measured: 9 of 10 probe turns were right"),
+        shown.contains("xml        high (measured: 9 of 10 probe turns correct)"),
         "{shown}"
     );
     assert!(
-        shown.contains("scripted: 9 of 10 probe turns right"),
+        shown.contains("scripted: 9 of 10 probe turns correct"),
         "{shown}"
     );
 

@@ -103,7 +103,7 @@ fn eight_changes_are_opened_at_once() {
     for run in begun.into_iter().map(end) {
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(
-            run.stderr.contains("for your approval before implement"),
+            run.stderr.contains("awaiting approval before implement"),
             "{}",
             run.stderr
         );

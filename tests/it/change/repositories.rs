@@ -356,8 +356,8 @@ fn a_change_is_led_from_a_subfolder_and_not_from_its_own_tree() {
             run.fails(
                 3,
                 &[
-                    "this is the work tree of the change `say`",
-                    "go to the folder of `project`",
+                    "this folder is the worktree of change `say`",
+                    "run the command in the folder of `project`",
                 ],
             );
         }

@@ -168,14 +168,14 @@ fn the_recipe_for_ci_uses_nothing_of_a_strangers_pull_request() {
     let run = job.attack().review("");
     assert_eq!(run.code, 1, "{}\n{}", run.stdout, run.stderr);
     assert!(
-        run.stderr.contains("counts as  NEEDS_CHANGES"),
+        run.stderr.contains("effective verdict NEEDS_CHANGES"),
         "{}",
         run.stderr
     );
     let warning = run
         .stderr
         .lines()
-        .find(|line| line.starts_with("warning: the change edits"))
+        .find(|line| line.starts_with("warning: this branch edits"))
         .unwrap();
     for file in [
         "agentd/config.toml",
@@ -292,7 +292,7 @@ fn uncommitted_changes_are_reviewed_by_the_definitions_of_the_last_commit() {
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("warning: the change edits definitions of agentd: agentd/agents.yaml")
+            .contains("warning: this branch edits agentd's definitions: agentd/agents.yaml")
     );
     job.sent();
 }

@@ -106,7 +106,7 @@ fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
     let lines = [
-        ("accept them?", "y"),
+        ("trust them?", "y"),
         ("In which language?", "In Esperanto"),
         ("How loud?", "Whispering"),
     ];
@@ -168,7 +168,7 @@ fn who_does_not_accept_the_checks_spends_nothing() {
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
-    let Some(shown) = typed(&project, &args, &[("accept them?", "no")]) else {
+    let Some(shown) = typed(&project, &args, &[("trust them?", "no")]) else {
         return did_not_run(
             "who_does_not_accept_the_checks_spends_nothing",
             "there is no `script`",

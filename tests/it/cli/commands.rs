@@ -122,13 +122,13 @@ fn explain_says_on_stderr_where_everything_came_from() {
     );
     let run = project.run(&["prompt", "plan", "Go", "--explain", "--agent", "nobody"]);
     let words = [
-        "template   BASE-plan (templates/system/BASE-plan.md), for want of one for this agent",
+        "template   BASE-plan (templates/system/BASE-plan.md) (no template for this agent)",
         "searched   -     templates/system/NOBODY-plan.md",
         "           found templates/system/BASE-plan.md",
         "variables  PROJECT_CONTEXT          10 bytes  agentd/project.md",
-        "TASKS                     - missing; the prompt says so in its place",
+        "TASKS                     - missing; the prompt has a note in its place",
         "instructions",
-        "note: this project's own templates/system/BASE-plan.md is used",
+        "note: using templates/system/BASE-plan.md of this project",
     ];
     for words in words {
         assert!(
@@ -146,7 +146,7 @@ fn explain_says_on_stderr_where_everything_came_from() {
     let run = project.run(&["prompt", "plan", "Go", "--explain", "--agent", "gemini"]);
     assert!(
         run.stderr
-            .contains("warning: this project's templates/system/BASE-plan.md is not used"),
+            .contains("warning: templates/system/BASE-plan.md of this project is not used"),
         "{}",
         run.stderr
     );
@@ -213,7 +213,7 @@ fn init_writes_a_draft_once_and_never_overwrites() {
         .write("src/main.rs", "");
     assert_eq!(
         project.run(&["init"]).ok(),
-        "wrote agentd/project.md\nwrote agentd/config.toml\n"
+        "created agentd/project.md\ncreated agentd/config.toml\n"
     );
     let draft = project.read("agentd/project.md");
     let words = [

@@ -144,7 +144,7 @@ fn show_tells_a_turn_and_prints_its_parts() {
     let told = project.run(&["show", "a/1"]).ok();
     for words in [
         "turn       a/1\n",
-        "mode       plan of the pack sdd\n",
+        "mode       plan of pack sdd\n",
         "agent      planner\n",
         "model      gpt-4o\n",
         "call       1: ask, ok, ",
@@ -156,7 +156,7 @@ fn show_tells_a_turn_and_prints_its_parts() {
     }
     let told = project.run(&["show", "last"]).ok();
     assert!(
-        told.contains("turn       b/1\n") && told.contains("said       out of luck\n"),
+        told.contains("turn       b/1\n") && told.contains("output     out of luck\n"),
         "{told}"
     );
     assert_eq!(
@@ -285,7 +285,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
 
     let text = project.run(&["diff", "c/1", "c/2"]).ok();
     assert!(
-        text.contains("  files/both.txt (file both.txt): the same, "),
+        text.contains("  files/both.txt (file both.txt): unchanged, "),
         "{text}"
     );
     assert!(
@@ -302,7 +302,7 @@ fn replay_reads_a_recorded_reply_again() {
     let project = project();
     let run = project.run(&["replay", "a/2"]);
     assert!(
-        run.stderr.contains("then       NEEDS_REVISION\n")
+        run.stderr.contains("recorded   NEEDS_REVISION\n")
             && run.stderr.contains("now        NEEDS_REVISION\n")
     );
     assert_eq!(run.ok(), "A gap.\n");
@@ -439,7 +439,7 @@ fn usage_adds_up_what_was_used() {
         .sum();
     assert_eq!(
         all[..4],
-        ["all", "3", "3", tokens.to_string().as_str()],
+        ["total", "3", "3", tokens.to_string().as_str()],
         "{table}"
     );
     assert_eq!(
@@ -546,13 +546,13 @@ fn doctor_tells_what_contains_an_agent_here() {
             "mode",
             "guard",
             "namespace",
-            "killed",
+            "if killed",
             "ledger"
         ],
         "{told}"
     );
     assert!(
-        told.contains("\nguard      yes: all that an agent starts ends with its call\n"),
+        told.contains("\nguard      yes: all processes of an agent end with its call\n"),
         "{told}"
     );
 }
@@ -563,7 +563,7 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     for args in [["log", "--json"], ["usage", "--json"]] {
         let run = empty.run(&args);
         assert!(
-            run.stderr.contains("no turn was taken here yet"),
+            run.stderr.contains("no turns; take one with"),
             "{}",
             run.stderr
         );
@@ -581,17 +581,13 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     for args in none {
         empty.run(args).fails(
             3,
-            &[
-                "TurnNotFound",
-                "no turn was taken in",
-                "`agentd turn` takes one",
-            ],
+            &["TurnNotFound", "no turns in", "take one with `agentd turn`"],
         );
     }
     let run = empty.run(&["resume"]);
     assert_eq!(
         (run.code, run.stdout.as_str(), run.stderr.as_str()),
-        (0, "", "note: nothing is left to do\n")
+        (0, "", "note: nothing to resume\n")
     );
     empty.run(&["prompt", "plan", "x", "--session", "a"]).ok();
     empty.run(&["doctor", "--json"]).json();
@@ -604,11 +600,7 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     let cases: [(&[&str], &[&str]); 12] = [
         (
             &["log", "nope"],
-            &[
-                "TurnNotFound",
-                "no turn of `nope` was taken yet",
-                "`agentd log`",
-            ],
+            &["TurnNotFound", "no turns in session `nope`", "`agentd log`"],
         ),
         (&["usage", "nope"], &["TurnNotFound", "`nope`"]),
         (&["export", "nope"], &["TurnNotFound", "`nope`"]),

@@ -88,9 +88,9 @@ fn people_see_the_place_of_each_problem() {
     assert_eq!(run.code, 1);
     assert_eq!(
         run.stdout,
-        "message    Saved.\nbeside it  ä\ncomplete   yes\n"
+        "message    Saved.\nother text ä\ncomplete   yes\n"
     );
-    let expected = "warning: action save_decision does not count: `category` is missing\n --> reply.txt:2:3\n  |\n\
+    let expected = "warning: refused action save_decision: `category` is missing\n --> reply.txt:2:3\n  |\n\
                     2 | ä <action type=\"save_decision\"><key>a</key></action>\n  |   ";
     assert_eq!(run.stderr, format!("{expected}{}\n", "^".repeat(50)));
 }

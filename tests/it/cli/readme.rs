@@ -97,6 +97,8 @@ fn is_shown_by(shown: &str, real: &str) -> bool {
 fn without_sizes(block: &str) -> String {
     let word = |word: &str| {
         let digits = word.strip_prefix('$').unwrap_or(word);
+        // The age of a change in seconds.
+        let digits = digits.strip_suffix('s').unwrap_or(digits);
         let number = digits.starts_with(|c: char| c.is_ascii_digit())
             && digits
                 .bytes()

@@ -83,16 +83,16 @@ fn no_name_or_error_drives_the_terminal() {
     let project = TestProject::new();
     project.write("agentd/project.md", "x");
     let errors: [(&[&str], i32, &str); 6] = [
-        (&["models", "show", EVIL], 3, "there is no model `abcdefg`"),
+        (&["models", "show", EVIL], 3, "unknown model `abcdefg`"),
         (
             &["models", "show", EVIL, "--json"],
             3,
-            "there is no model `abcdefg`",
+            "unknown model `abcdefg`",
         ),
         (
             &["models", "show", "a\u{9d}b\u{2028}c", "--json"],
             3,
-            "there is no model `a\\nc`",
+            "unknown model `a\\nc`",
         ),
         (
             &["turn", "plan", "x", "--agent", EVIL, "--script", "x"],

@@ -157,7 +157,7 @@ fn the_commands_show_models_and_count_tokens() {
         project
             .run(&["models", "list"])
             .ok()
-            .contains("llama3.2:3b                ollama")
+            .contains("llama3.2:3b         ollama")
     );
     assert_eq!(
         project.run(&["models", "show", "gpt-4o", "--json"]).json()["window"],

@@ -339,7 +339,7 @@ fn no_command_obeys_a_repository_with_every_trick() {
     check(&project, &args, &reviewed);
     assert_eq!(reviewed.code, 1, "{reviewed:?}");
     for words in [
-        "warning: the change edits definitions of agentd",
+        "warning: this branch edits agentd's definitions",
         "not shown to the reviewer: .envrc",
         "long.txt (its diff is too long",
     ] {

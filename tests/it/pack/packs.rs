@@ -316,7 +316,7 @@ fn every_shipped_pack_is_clean() {
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
         assert!(run.stdout.contains(&format!("{name}\n")), "{name}");
     }
-    assert_eq!(run.stdout.matches("holds together").count(), 5);
+    assert_eq!(run.stdout.matches("no problems").count(), 5);
 }
 
 /// A prompt that fills the whole window leaves an agent nothing to answer with.
@@ -340,7 +340,7 @@ fn prose_over_its_budget_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
     assert!(
-        run.stdout.contains("bake at minimal tier: step takes "),
+        run.stdout.contains("bake at minimal tier: step has "),
         "{}",
         run.stdout
     );
@@ -491,7 +491,7 @@ fn a_new_pack_works_at_once_and_is_never_overwritten() {
         project
             .run(&["pack", "new", "letters"])
             .ok()
-            .contains("left alone agentd/packs/letters/identity.md")
+            .contains("kept agentd/packs/letters/identity.md")
     );
     assert_eq!(project.read("agentd/packs/letters/identity.md"), "Mine.");
     project.run(&["pack", "new", "null"]).ok();
@@ -502,10 +502,10 @@ fn a_new_pack_works_at_once_and_is_never_overwritten() {
     );
     project
         .run(&["pack", "new", "foreman"])
-        .fails(3, &["there is a pack `foreman` already"]);
+        .fails(3, &["pack `foreman` exists already"]);
     project
         .run(&["pack", "new", "../letters"])
-        .fails(3, &["is not a pack's name"]);
+        .fails(3, &["invalid pack name"]);
 }
 
 /// A file of the project stands in for a shipped one, and the prompt says so.
@@ -519,7 +519,7 @@ fn a_project_overrides_one_text_of_a_shipped_pack() {
     let run = project.run(&["prompt", "architect", "Go", "--pack", "foreman"]);
     assert!(
         run.stderr
-            .contains("note: this project's own agentd/packs/foreman/identity.md is used"),
+            .contains("note: using agentd/packs/foreman/identity.md of this project"),
         "{}",
         run.stderr
     );

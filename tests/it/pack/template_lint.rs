@@ -149,14 +149,14 @@ fn what_should_not_be_there_is_named_with_its_line() {
     );
     assert_eq!(lines.len(), 4);
     assert!(
-        run.stderr.contains("templates checked: 11, findings: 4"),
+        run.stderr.contains("checked 11 templates: 4 problems"),
         "{}",
         run.stderr
     );
     project.run(&["template", "check", "GEMINI-plan"]).ok();
     project
         .run(&["template", "check", "NO-plan"])
-        .fails(4, &["there is no template NO-plan"]);
+        .fails(4, &["unknown template NO-plan"]);
 }
 
 #[test]

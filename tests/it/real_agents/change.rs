@@ -75,7 +75,7 @@ fn gemini_plans_codex_challenges_and_reviews_claude_implements() {
     let run = troupe.run(&["run", "greet", "Greet the world"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
-        run.stderr.contains("for your approval before implement"),
+        run.stderr.contains("awaiting approval before implement"),
         "{}",
         run.stderr
     );
@@ -105,7 +105,7 @@ fn gemini_plans_codex_challenges_and_reviews_claude_implements() {
     for words in [
         "greet",
         "implement",
-        "waits for approval",
+        "awaiting approval",
         "challenge PASS",
         "$0.0",
     ] {

@@ -49,7 +49,7 @@ fn a_branch_is_reviewed_by_each_of_them() {
         let finding = "new.sh:1: minor: Without an argument it removes /. [F1]\n";
         assert!(run.stdout.starts_with(finding), "{cli:?}: {}", run.stdout);
         assert!(
-            run.stderr.contains(&format!("counts as  {verdict}")),
+            run.stderr.contains(&format!("effective verdict {verdict}")),
             "{cli:?}: {}",
             run.stderr
         );

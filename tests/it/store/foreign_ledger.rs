@@ -89,7 +89,7 @@ fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it
     ] {
         let run = victim.run(args);
         assert!(
-            run.stderr.contains("not made here"),
+            run.stderr.contains("created elsewhere"),
             "{args:?}: {}",
             run.stderr
         );

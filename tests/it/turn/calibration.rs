@@ -77,8 +77,7 @@ fn a_call_of_one_request_is_a_sample_and_three_are_used() {
     }
     let few = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"]);
     assert!(
-        few.stderr
-            .contains("too little of tokens to be used (2 samples)"),
+        few.stderr.contains("too few samples to use (2 samples)"),
         "{}",
         few.stderr
     );
@@ -98,10 +97,10 @@ fn a_call_of_one_request_is_a_sample_and_three_are_used() {
     );
     let shown = project.run(&["models", "show", "gpt-4o"]).ok();
     assert!(
-        shown.contains("measured     one: 1.00 × our count + "),
+        shown.contains("measured   one: 1.00 × our count + "),
         "{shown}"
     );
-    assert!(shown.contains("beside it (3 samples)"), "{shown}");
+    assert!(shown.contains("tokens overhead (3 samples)"), "{shown}");
 
     let after = project
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--json"])
@@ -167,7 +166,7 @@ fn a_prompt_that_seems_cut_is_warned_of_and_tells_no_factor() {
     );
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
     assert!(
-        shown.contains("scripted: nothing of tokens (0 samples, and 1 that seem cut)"),
+        shown.contains("scripted: no token counts (0 samples, 1 probably truncated)"),
         "{shown}"
     );
 }
@@ -244,12 +243,13 @@ fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
     (0..9).for_each(|_| probe("llama3.2:3b", true));
     let (has_example, told) = prompt();
     assert!(
-        has_example && told.contains("xml        low, guessed; `agentd probe AGENT` measures it"),
+        has_example
+            && told.contains("xml        low (guessed; measure it with `agentd probe AGENT`)"),
         "{told}"
     );
     probe("llama3.2:3b", true);
     let (has_example, told) = prompt();
-    let words = "very_high, measured: 10 of 10 probe turns were right";
+    let words = "very_high (measured: 10 of 10 probe turns correct)";
     assert!(!has_example && told.contains(words), "{told}");
     assert!(
         project
@@ -292,7 +292,7 @@ fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
     write(&project.user_folder().join("config.toml"), settings);
     let (has_example, told) = prompt();
     assert!(
-        has_example && told.contains("xml        low, as the settings say"),
+        has_example && told.contains("xml        low (from the settings)"),
         "{told}"
     );
 }

@@ -28,7 +28,7 @@ use crate::support::waiting::{processes_of_calls, until, until_written};
 use crate::support::{Run, TestProject, files_below, program, write};
 
 /// What recovery says when there is nothing to do.
-const NOTHING: &str = "note: nothing is left to do\n";
+const NOTHING: &str = "note: nothing to resume\n";
 
 /// What the agent's key is, which must never be seen.
 const CANARY: &str = "canary-kept-to-itself";

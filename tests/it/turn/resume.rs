@@ -59,8 +59,7 @@ fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
         .ok();
     let run = project.run(&["resume", "a"]);
     assert!(
-        run.stderr
-            .contains("nothing is left to do: a/1 has its reply"),
+        run.stderr.contains("nothing to resume: a/1 is complete"),
         "{}",
         run.stderr
     );
@@ -69,7 +68,7 @@ fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
         project
             .run(&["resume"])
             .stderr
-            .contains("nothing is left to do")
+            .contains("nothing to resume")
     );
 }
 
@@ -134,7 +133,7 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
         project
             .run(&["resume"])
             .stderr
-            .contains("nothing is left to do"),
+            .contains("nothing to resume"),
         "once is enough"
     );
 
@@ -228,7 +227,7 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
 
 /// Returns the different times that a live view has shown, in seconds.
 fn seconds_shown(shown: &str) -> BTreeSet<u64> {
-    let parts = shown.split(" s · ~");
+    let parts = shown.split("s · ~");
     parts
         .filter_map(|part| part.rsplit(" · ").next()?.parse().ok())
         .collect()

@@ -305,7 +305,7 @@ fn no_canary_that_an_agent_prints_gets_anywhere() {
         project
             .run(&["show", "a/2"])
             .ok()
-            .contains("said       warning: [secret MINE_API_KEY]")
+            .contains("output     warning: [secret MINE_API_KEY]")
     );
     assert_eq!(
         project.read("agentd/changes/a/proposal.md"),

@@ -429,9 +429,9 @@ proptest! {
         prop_assert_eq!(&shown, &secrets.redact(&text));
         let joined = shown.replace(BREAKS[line_break], "");
         prop_assert!(joined.contains("[secret S]"), "{}", joined);
-        prop_assert_eq!(&secrets.redact(&joined), &joined, "something is left to redact");
         if !repeats_itself {
             let expected = secrets.redact(&whole);
+            prop_assert_eq!(&secrets.redact(&joined), &joined, "something is left to redact");
             prop_assert!(joined.len() <= expected.len() + 2, "{} is not {}", joined, expected);
         }
     }

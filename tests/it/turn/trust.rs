@@ -75,7 +75,11 @@ fn a_project_without_definitions_needs_no_trust() {
         .write("agentd/changes/x/proposal.md", "y");
     check(&project, "plan").unwrap();
     let run = project.run(&["trust"]);
-    assert!(run.stderr.contains("has no templates"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("defines no templates"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(run.ok(), "");
     assert!(
         !project.user_folder().exists(),
@@ -445,7 +449,7 @@ fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
     let run = project.run(&["prompt", "plan", "Go", "--agent", "nobody"]);
     assert!(
         run.stderr
-            .contains("this project's own templates/system/BASE-plan.md is used"),
+            .contains("using templates/system/BASE-plan.md of this project"),
         "{}",
         run.stderr
     );

@@ -1,4 +1,4 @@
-//! Flags of the commands that make, send and read prompts.
+//! Arguments of the commands that build, send and parse prompts.
 
 use std::path::PathBuf;
 
@@ -6,65 +6,65 @@ use agentd::models::Format;
 use agentd::orchestrator::MAX_REPAIRS;
 use clap::ValueEnum;
 
-/// What a prompt is made from.
+/// Inputs of a prompt.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// The mode of the process, such as plan, challenge, implement, review or archive
+    /// Mode of the pack, such as plan, challenge, implement, review or archive
     pub(crate) mode: String,
 
-    /// What the agent shall do; `-` reads it from stdin
+    /// Instructions for the agent; `-` reads stdin
     pub(crate) text: String,
 
-    /// The process [default: the one in agentd/config.toml, or sdd]
+    /// Pack [default: the pack in agentd/config.toml, or sdd]
     #[arg(long, value_name = "NAME")]
     pub(crate) pack: Option<String>,
 
-    /// The session to work on, such as a change: agentd/changes/ID
+    /// Session, such as a change in agentd/changes/ID
     #[arg(long, visible_alias = "change", value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// Show this file to the agent; may be given several times
+    /// Show this file to the agent; can be repeated
     #[arg(long = "file", value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Show this file as an artifact of an earlier step; may be given several times
+    /// Show this file to the agent as an artifact of an earlier step; can be repeated
     #[arg(long = "artifact", value_name = "PATH")]
     pub(crate) artifacts: Vec<PathBuf>,
 
-    /// Give a named block of context, such as `task`: its text, or `@` and a UTF-8 file. May be given several times: the
-    /// prompt has all of them in this order, also those of one name. `@@` starts a text with `@`
+    /// Add a named block of context, such as `task`, from a text or a UTF-8 file; can be repeated. Blocks keep their
+    /// order, also those with the same name. Write `@@` for a text that starts with `@`
     #[arg(long = "context", value_name = "NAME=TEXT|@FILE")]
     pub(crate) contexts: Vec<String>,
 
-    /// Show files given with --file, --artifact or --context even if by their name they hold secrets
+    /// Allow files whose names suggest secrets in --file, --artifact and --context
     #[arg(long)]
     pub(crate) force_secret_files: bool,
 
-    /// Hand on this remark; may be given several times
+    /// Add a remark for the agent; can be repeated
     #[arg(long = "thought", value_name = "TEXT")]
     pub(crate) thoughts: Vec<String>,
 
-    /// What the session works on, in YAML or JSON; `agentd schema state` describes it
+    /// State file of the session, in YAML or JSON; see `agentd schema state`
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 
-    /// The model to write for: its window, its tier and its habits [default: none; the pack's own limits hold]
+    /// Model to fit the prompt to [default: none; the limits of the pack apply]
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 
-    /// Give a variable a value; may be given several times
+    /// Set a template variable; can be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<String>,
 
-    /// Refuse a prompt in which a mandatory variable has no value
+    /// Fail if a required variable has no value
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// The agent, such as claude, gemini, codex or any other [default: the mode's in agentd/config.toml]
+    /// Agent, such as claude, gemini or codex [default: the mode's agent in agentd/config.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
-    /// How the prompt is written [default: as the pack says]
+    /// Prompt format [default: the format of the pack]
     #[arg(long, value_enum)]
     pub(crate) format: Option<FormatArg>,
 }
@@ -74,11 +74,11 @@ pub(crate) struct PromptArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// Print an envelope with parts and segments as JSON
+    /// Print the prompt with its parts and segments as JSON
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Say on stderr which template won, where each variable came from, what each part takes and what was cut
+    /// Explain on stderr which template was used, where each variable came from, the size of each block, and cuts
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -91,25 +91,25 @@ pub(crate) struct TurnArgs {
     #[command(flatten)]
     pub(crate) send: SendArgs,
 
-    /// Ask the agent again for what its reply lacks, so often at most
+    /// Maximum number of times to ask the agent to complete its reply
     #[arg(long, value_name = "TIMES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_REPAIRS)))]
     pub(crate) repairs: u8,
 
-    /// Print what happens as it happens, and the whole report at the end, one JSON object a line
+    /// Print progress and the final report as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArgs {
-    /// The agent, such as claude, ollama:llama3.2:3b or any that agents.yaml describes
+    /// Agent, such as claude, ollama:llama3.2:3b or one defined in agents.yaml
     pub(crate) agent: String,
 
-    /// The model [default: the agent's own]
+    /// Model [default: the agent's default]
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 
-    /// How many requests are made under each condition; more than there are begin again [default: each once]
+    /// Number of requests per condition; above ten, requests repeat [default: each once]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) turns: Option<u16>,
 
@@ -121,70 +121,70 @@ pub(crate) struct ProbeArgs {
     pub(crate) json: bool,
 }
 
-/// How a prompt is sent.
+/// Options for sending a prompt.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SendArgs {
-    /// The script of the agent `scripted`
+    /// Script of the agent `scripted`
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
-    /// Use the project's own definitions and its ledger in this run although nobody has accepted them with `agentd trust`
+    /// Trust the project's definitions and ledger for this run, without `agentd trust`
     #[arg(long)]
     pub(crate) trust: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ParseArgs {
-    /// The reply; `-` is stdin
+    /// File with the reply; `-` reads stdin
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
 
-    /// The process that the reply belongs to [default: the one in agentd/config.toml, or sdd, if a mode is named]
+    /// Pack of the reply [default with --mode: the pack in agentd/config.toml, or sdd]
     #[arg(long, value_name = "NAME")]
     pub(crate) pack: Option<String>,
 
-    /// The mode that the reply belongs to [default: the first of the process, if one is named]
+    /// Mode of the reply [default with --pack: the first mode of the pack]
     #[arg(long, value_name = "NAME")]
     pub(crate) mode: Option<String>,
 
-    /// The prompt that was sent: what the reply repeats of it does not count
+    /// Prompt that was sent; text that the reply quotes from it has no effect
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt: Option<PathBuf>,
 
-    /// The `run` that verdicts of this turn must carry
+    /// `run` attribute that verdicts of this turn must have
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
 
-    /// How the reply came to its end; of one that was cut off nothing is done
+    /// Outcome of the call; an incomplete reply has no effects
     #[arg(long, value_enum, default_value_t = FinishArg::Stop)]
     pub(crate) finish: FinishArg,
 
-    /// Print the whole response as JSON
+    /// Print the parsed reply as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FinishArg {
-    /// The agent was done
+    /// The agent finished
     Stop,
-    /// The limit of its length was reached
+    /// The output-token limit was reached
     Length,
     /// The agent was stopped
     Killed,
-    /// The agent failed, so its output is no reply
+    /// The agent failed; its output is not a reply
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FormatArg {
-    /// The unified prompt as XML
+    /// XML
     Xml,
     /// Plain text with headings
     Flat,
     /// Chat messages, as JSON
     Chat,
-    /// The system prompt, the tools as JSON Schema and the messages, as JSON
+    /// System prompt, tools as JSON Schema, and messages, as JSON
     Tools,
 }
 
@@ -201,8 +201,8 @@ impl From<FormatArg> for Format {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SchemaOf {
-    /// The unified prompt
+    /// Unified prompt
     Prompt,
-    /// The state file, and the XML it becomes
+    /// State file, and the XML made from it
     State,
 }

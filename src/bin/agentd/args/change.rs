@@ -1,4 +1,4 @@
-//! Flags of the commands that lead a change.
+//! Arguments of the commands that run a change.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use clap::Subcommand;
 
 use super::SendArgs;
 
-/// How a change is led on.
+/// Options for running a change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunOptions {
-    /// The agent of every phase that is taken now [default: each phase's own in agentd/config.toml, or one on PATH]
+    /// Agent for the phases of this run [default: each phase's agent in agentd/config.toml, or one on PATH]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
-    /// The model of every phase that is taken now [default: the agent's own]
+    /// Model for the phases of this run [default: the agent's default]
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 
@@ -21,26 +21,26 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) auto: bool,
 
-    /// Do not ask: go on without answers to what the planner asks
+    /// Continue without answering the planner's questions
     #[arg(long)]
     pub(crate) yes: bool,
 
     #[command(flatten)]
     pub(crate) send: SendArgs,
 
-    /// Print what happens as it happens, one JSON object a line
+    /// Print progress and the result as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A change from wherever it stands.
+/// Arguments of `run` and `plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// The change, such as add-login: letters, digits, `-`, `_` and `.`
+    /// Name of the change, such as add-login: letters, digits, `-`, `_` and `.`
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
-    /// What shall change; `-` reads it from stdin [default: go on with a change that is there]
+    /// Requested change; `-` reads stdin [default: continue an existing change]
     #[arg(value_name = "REQUEST")]
     pub(crate) request: Option<String>,
 
@@ -48,10 +48,10 @@ pub(crate) struct RunArgs {
     pub(crate) options: RunOptions,
 }
 
-/// One phase of a change.
+/// Arguments of a command that runs one phase.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PhaseArgs {
-    /// The change
+    /// Name of the change
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
@@ -59,26 +59,26 @@ pub(crate) struct PhaseArgs {
     pub(crate) options: RunOptions,
 }
 
-/// A review, of a change or of what is there.
+/// Arguments of `review`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReviewArgs {
-    /// The change [default: review the current branch and what is not committed, against its base]
+    /// Name of the change [default: review the current branch and uncommitted changes]
     #[arg(value_name = "CHANGE")]
     pub(crate) change: Option<String>,
 
-    /// What the current branch is compared with [default: its upstream, origin's default branch, main or master]
+    /// Compare with this commit [default: the upstream, origin's default branch, main or master]
     #[arg(long, value_name = "REF", conflicts_with = "change")]
     pub(crate) base: Option<String>,
 
-    /// Exit with 0 if nothing differs from the base [default: exit with 3]
+    /// Exit with 0 instead of 3 if nothing differs from the base
     #[arg(long, conflicts_with = "change")]
     pub(crate) allow_empty: bool,
 
-    /// What to look at with special care
+    /// Point that the reviewer should check with special care
     #[arg(long, value_name = "TEXT", conflicts_with = "change")]
     pub(crate) mind: Option<String>,
 
-    /// Do not run the project's own checks
+    /// Do not run the project's checks
     #[arg(long, conflicts_with = "change")]
     pub(crate) no_checks: bool,
 
@@ -86,18 +86,18 @@ pub(crate) struct ReviewArgs {
     pub(crate) options: RunOptions,
 }
 
-/// A small fix.
+/// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FixArgs {
-    /// What is to be fixed; `-` reads it from stdin
+    /// Problem to fix; `-` reads stdin
     #[arg(value_name = "REQUEST")]
     pub(crate) request: String,
 
-    /// The name of its branch, after agentd/ [default: made from the request]
+    /// Name of the change and of its branch agentd/NAME [default: derived from the request]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Show this file to the agent; may be given several times
+    /// Show this file to the agent; can be repeated
     #[arg(long = "file", value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -105,18 +105,18 @@ pub(crate) struct FixArgs {
     pub(crate) options: RunOptions,
 }
 
-/// What a person decides about a change.
+/// Arguments of `approve` and `revise`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecideArgs {
-    /// The change
+    /// Name of the change
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
-    /// What to mind; agents are shown it from now on
+    /// Note for the agents; part of all later prompts of the change
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 
-    /// Only record the decision; `agentd run` goes on later
+    /// Record the decision without running the change
     #[arg(long)]
     pub(crate) later: bool,
 
@@ -124,14 +124,14 @@ pub(crate) struct DecideArgs {
     pub(crate) options: RunOptions,
 }
 
-/// The end of a change that was not brought to its goal.
+/// Arguments of `reject` and `cancel`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EndArgs {
-    /// The change
+    /// Name of the change
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 
@@ -142,38 +142,38 @@ pub(crate) struct EndArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Make the project in this folder, under the name `greet` [default: a temporary folder]
+    /// Create the project `greet` in this folder [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Play this script instead of the shipped one
+    /// Use this script instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
-    /// Print what happens as it happens, one JSON object a line
+    /// Print progress and the result as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChangeCommand {
-    /// List all changes, also those that are over
+    /// List all changes, including finished ones
     #[command(after_help = "\
 Examples:
   agentd change list
   agentd change list --json | jq -r '.[] | select(.standing == \"approval\") | .change'")]
     List {
-        /// Print the changes as JSON
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Show a change: how it stands, its rounds and verdicts, what it touches, where it lives
+    /// Show a change: status, rounds, verdicts, findings, branch and worktree
     #[command(after_help = "\
 Examples:
   agentd change show add-login")]
     Show {
-        /// The change
+        /// Name of the change
         change: String,
         /// Print the change as JSON
         #[arg(long)]

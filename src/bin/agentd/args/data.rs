@@ -1,10 +1,10 @@
-//! Commands on what the program rests on: models, templates, packs.
+//! Arguments of `models`, `template` and `pack`.
 
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// List the models that are known
+    /// List known models
     #[command(after_help = "\
 Examples:
   agentd models list
@@ -20,9 +20,9 @@ Examples:
 Examples:
   agentd models show llama3.2:3b")]
     Show {
-        /// The model's name or an alias
+        /// Name or alias of the model
         id: String,
-        /// Print it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
@@ -30,39 +30,39 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplateCommand {
-    /// List every template at every place, and which are in force
+    /// List the templates of the project, the user and agentd
     #[command(after_help = "\
 Examples:
   agentd template list")]
     List {
-        /// Print the list as JSON, each with its metadata
+        /// Print the list with the metadata of each template as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Print the template for a mode, as it stands in its file
+    /// Print the template of a mode
     #[command(after_help = "\
 Examples:
   agentd template show plan --agent gemini
-  agentd template show plan --built-in > templates/system/BASE-plan.md    start your own")]
+  agentd template show plan --built-in > templates/system/BASE-plan.md    customize it")]
     Show {
-        /// The mode
+        /// Mode
         mode: String,
-        /// The agent [default: the mode's in agentd/config.toml, or BASE]
+        /// Agent [default: the mode's agent in agentd/config.toml, or BASE]
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
-        /// Print the one that is compiled in, whatever the project and the user have
+        /// Print the built-in template, ignoring overrides of the project and the user
         #[arg(long)]
         built_in: bool,
-        /// Print it with its metadata as JSON
+        /// Print the template with its metadata as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Check that templates hold what their mode needs: sections, placeholders, markers
+    /// Check that templates have the sections, placeholders and markers that their mode needs
     #[command(after_help = "\
 Examples:
-  agentd template check                  all templates, shipped and your own
+  agentd template check                  check all templates
   agentd template check BASE-plan")]
     Check {
         /// Names of templates, such as BASE-plan [default: all]
@@ -75,7 +75,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackCommand {
-    /// List the packs at every place
+    /// List the packs of the project, the user and agentd
     #[command(after_help = "\
 Examples:
   agentd pack list")]
@@ -85,46 +85,48 @@ Examples:
         json: bool,
     },
 
-    /// Show a pack: its modes, layers, actions and files, or one of its files
+    /// Show the modes, layers, actions and files of a pack, or print one file
     #[command(after_help = "\
 Examples:
   agentd pack show foreman
-  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md    start your own
+  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md    customize it
   agentd pack show sdd --json | jq '.modes | keys'")]
     Show {
-        /// The pack's name
+        /// Name of the pack
         name: String,
-        /// Print this file of it instead
+        /// File of the pack to print
         file: Option<String>,
-        /// Print it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Check packs for mistakes, and their prose against its budget at every tier
+    /// Check packs for errors, and their texts against token budgets
     #[command(after_help = "\
 Examples:
-  agentd pack check                  all packs, shipped and your own
+  agentd pack check                  check all packs
   agentd pack check foreman
 
-Exit codes: 0 no error, 1 an error was found. An error can never work; a warning is probably a mistake.")]
+An error makes the pack unusable; a warning is probably a mistake.
+
+Exit codes: 0 no errors, 1 errors found.")]
     Check {
         /// Names of packs [default: all]
         names: Vec<String>,
-        /// Exit with 1 also if there are only warnings
+        /// Exit with 1 on warnings, too
         #[arg(long)]
         deny_warnings: bool,
-        /// Print figures and findings as JSON
+        /// Print token counts and findings as JSON
         #[arg(long)]
         json: bool,
     },
 
-    /// Start a pack of your own in agentd/packs/NAME; never overwrite
+    /// Create a pack in agentd/packs/NAME; keep existing files
     #[command(after_help = "\
 Examples:
   agentd pack new letters && agentd prompt draft \"Thank the referee\" --pack letters")]
     New {
-        /// The pack's name
+        /// Name of the pack
         name: String,
         /// Print the result as JSON
         #[arg(long)]

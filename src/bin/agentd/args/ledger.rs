@@ -1,13 +1,13 @@
-//! Flags of the commands that read the ledger, or go on from it.
+//! Arguments of the commands that read the ledger.
 
 use super::SendArgs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// The session [default: all]
+    /// Session [default: all]
     pub(crate) session: Option<String>,
 
-    /// Show so many turns at most, the newest
+    /// Maximum number of turns to list, the newest
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 30)]
     pub(crate) number: usize,
 
@@ -18,27 +18,27 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// The turn: SESSION/NUMBER, SESSION for its last one, `last` for the newest of all
+    /// Turn: SESSION/NUMBER, SESSION for its last turn, or `last` for the newest turn
     #[arg(value_name = "TURN")]
     pub(crate) turn: String,
 
-    /// Print the prompt, byte for byte as it was sent
+    /// Print the prompt byte for byte
     #[arg(long, group = "part")]
     pub(crate) prompt: bool,
 
-    /// Print the reply, as it came
+    /// Print the reply as it was received
     #[arg(long, group = "part")]
     pub(crate) reply: bool,
 
-    /// Print the prompt or the reply of this call [default: the first prompt; the reply before repairs]
+    /// Print the prompt or reply of this call [default: the first prompt; the reply before repairs]
     #[arg(long, value_name = "NUMBER", requires = "part", conflicts_with_all = ["response", "fit"])]
     pub(crate) call: Option<usize>,
 
-    /// Print the reply as it is read, as JSON
+    /// Print the parsed reply as JSON
     #[arg(long, group = "part")]
     pub(crate) response: bool,
 
-    /// Print the fit report, as JSON
+    /// Print the fit report as JSON
     #[arg(long, group = "part")]
     pub(crate) fit: bool,
 
@@ -49,35 +49,35 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
-    /// The session [default: only bring to an end what earlier runs have left, in all of them]
+    /// Session to continue [default: only recover interrupted turns of all sessions]
     pub(crate) session: Option<String>,
 
     #[command(flatten)]
     pub(crate) send: SendArgs,
 
-    /// Call an agent again that could have edited files
+    /// Call the agent again even if it may have edited files
     #[arg(long)]
     pub(crate) again: bool,
 
-    /// Print what happens as it happens, and the whole report at the end, one JSON object a line
+    /// Print progress and the final report as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
-    /// The turn: SESSION/NUMBER, SESSION for its last one, `last` for the newest of all
+    /// Turn: SESSION/NUMBER, SESSION for its last turn, or `last` for the newest turn
     #[arg(value_name = "TURN")]
     pub(crate) turn: String,
 
-    /// Send the same prompt to this agent instead of reading the recorded reply again
+    /// Send the prompt to this agent instead of parsing the recorded reply again
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
     #[command(flatten)]
     pub(crate) send: SendArgs,
 
-    /// Print what happens as it happens, and the whole report at the end, one JSON object a line
+    /// Print progress and the final report as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

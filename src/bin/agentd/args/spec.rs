@@ -1,4 +1,4 @@
-//! Commands on specs.
+//! Arguments of `spec`.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpecCommand {
-    /// Check specs, and proposals and tasks given by name: each fault with its file and line
+    /// Check specs, proposals and tasks; print each problem with file and line
     #[command(after_help = "\
 Examples:
-  agentd spec check                  all of agentd/specs, and those of open changes
+  agentd spec check                  check agentd/specs and the specs of open changes
   agentd spec check agentd/changes/add-login/tasks.md
   agentd spec check --json | jq -r '.[].findings[].message'
 
-A file named tasks.md or proposal.md is checked as what it is, any other as a spec.
+Files named tasks.md and proposal.md are checked as such, all others as specs.
 
-Exit codes: 0 no fault, 1 faults were found.")]
+Exit codes: 0 no problems, 1 problems found.")]
     Check {
-        /// The files [default: agentd/specs/*.md and agentd/changes/*/specs/*.md]
+        /// Files [default: agentd/specs/*.md and agentd/changes/*/specs/*.md]
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Print the findings as JSON
@@ -25,7 +25,7 @@ Exit codes: 0 no fault, 1 faults were found.")]
         json: bool,
     },
 
-    /// List the specs of agentd/specs
+    /// List the specs in agentd/specs
     #[command(after_help = "\
 Examples:
   agentd spec list
@@ -43,11 +43,11 @@ Examples:
   agentd spec show login R2
   agentd spec show login --json | jq '.requirements | length'")]
     Show {
-        /// The spec's id
+        /// Id of the spec
         id: String,
-        /// Print this requirement alone
+        /// Print only this requirement
         requirement: Option<String>,
-        /// Print it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },

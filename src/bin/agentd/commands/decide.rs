@@ -1,17 +1,17 @@
-//! `agentd approve`, `revise`, `reject` and `cancel`: what a person decides about a change.
+//! `agentd approve`, `revise`, `reject` and `cancel`: decisions of a person about a change.
 
 use agentd::models::{Decision, SessionId};
 use agentd::orchestrator::PersonDecision;
 use agentd::{Error, ErrorKind};
 
-use super::run::ChangeRunner;
+use super::run::{ChangeRunner, print_abandoned};
 use crate::args::{Args, DecideArgs, EndArgs, RunOptions, SendArgs};
 use crate::exit;
 use crate::terminal::{self, Outcome};
 use serde_json::json;
 
 pub(super) fn approve(args: &Args, given: &DecideArgs) -> Outcome {
-    decided(args, given, Decision::Approve)
+    record_decision(args, given, Decision::Approve)
 }
 
 pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
@@ -20,16 +20,18 @@ pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
         .as_deref()
         .is_none_or(|note| note.trim().is_empty())
     {
-        return Err(
-            Error::new(ErrorKind::NameInvalid, "nothing says what to revise")
-                .with_hint("say it with --note \"…\"")
-                .into(),
-        );
+        return Err(Error::new(
+            ErrorKind::NameInvalid,
+            format!("cannot revise `{}`: no note given", given.change),
+        )
+        .with_hint(format!("agentd revise {} --note \"…\"", given.change))
+        .into());
     }
-    decided(args, given, Decision::Revise)
+    record_decision(args, given, Decision::Revise)
 }
 
-fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
+/// Records a decision, and runs the change unless `--later` is given.
+fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
     let session = SessionId::new(given.change.as_str())?;
     let name = if decision == Decision::Approve {
         "agentd approve"
@@ -37,20 +39,24 @@ fn decided(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
         "agentd revise"
     };
     let mut runner = ChangeRunner::open(args, name, &session, None, &given.options)?;
+
     let decision = PersonDecision {
         decision,
         note: given.note.clone(),
     };
+
     if given.later {
         runner.decide(&decision)?;
-        terminal::note(format_args!("recorded; `agentd run {session}` goes on"));
+        terminal::note(format_args!(
+            "decision recorded; continue with `agentd run {session}`"
+        ));
         return Ok(exit::OK);
     }
     runner.run_after(Some(&decision))
 }
 
-/// Gives a change up: one that waits, or any.
-pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
+/// Abandons a change; with `must_wait` only one that is waiting for a decision.
+pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> Outcome {
     let session = SessionId::new(given.change.as_str())?;
     let send = SendArgs {
         script: None,
@@ -64,23 +70,22 @@ pub(super) fn end(args: &Args, given: &EndArgs, waiting: bool) -> Outcome {
         send,
         json: given.json,
     };
-    let (name, decision) = if waiting {
+    let (name, decision) = if must_wait {
         ("agentd reject", Decision::Reject)
     } else {
         ("agentd cancel", Decision::Cancel)
     };
+
     let mut runner = ChangeRunner::open(args, name, &session, None, &options)?;
     runner.decide(&PersonDecision {
         decision,
         note: given.note.clone(),
     })?;
+
     if given.json {
-        terminal::json(&json!({"change": session, "done": false}))?;
+        terminal::print_json(&json!({"change": session, "done": false}))?;
     } else {
-        terminal::row(
-            "given up",
-            format_args!("{session}; its branch agentd/{session} stays"),
-        );
+        print_abandoned(&session);
     }
     Ok(exit::OK)
 }

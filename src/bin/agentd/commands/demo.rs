@@ -1,4 +1,4 @@
-//! `agentd demo`: a whole change on a small project made for it, with a scripted agent.
+//! `agentd demo`: a whole change on a small example project, with a scripted agent.
 
 use std::path::{Path, PathBuf};
 
@@ -9,42 +9,45 @@ use agentd::orchestrator::{AcceptNow, Workspace, WorkspaceOptions, open_ledger};
 use agentd::pack::{DEMO, DEMO_SCRIPT};
 use agentd::{Error, ErrorKind, Result};
 
-use super::input::from_here;
+use super::input::resolve_path;
 use super::run::ChangeRunner;
 use crate::args::{Args, DemoArgs, RunOptions, SendArgs};
 use crate::project;
 use crate::terminal::{self, Outcome};
 
-/// The change that is shown.
+/// Name of the change.
 const CHANGE: &str = "greet-anyone";
 
-/// What is asked for.
+/// Request of the change.
 const REQUEST: &str = "Greet people without a name, too";
 
-/// The moment of every commit, so that each demonstration is the same.
+/// Date of every commit, so that each run has the same commits.
 const DATE: &str = "2026-01-01T12:00:00Z";
 
 pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
-    let folder = folder(args, given)?;
+    let folder = choose_folder(args, given)?;
     let root = folder.join("greet");
-    let git = git();
+    let git = isolated_git();
+
     ops::make_folder(&root)?;
     for (path, text) in DEMO {
         ops::create_new(&root, path, text)?;
     }
     Repository::create(&root, &git, "A program that greets")?;
+
     let script = match &given.script {
-        Some(script) => ops::read_text(&from_here(args, script)?)?,
+        Some(script) => ops::read_text(&resolve_path(args, script)?)?,
         None => DEMO_SCRIPT.to_owned(),
     };
     let origin = given
         .script
         .as_ref()
-        .map_or("the demonstration's script".to_owned(), |path| {
+        .map_or("the demo script".to_owned(), |path| {
             path.display().to_string()
         });
     let scripted = Scripted::read(&script, &origin)?;
-    // From here on it is a project like any other, in which the user may look around afterwards.
+
+    // The ledger is created as the user's own, so that later commands of the user trust it.
     let options = project::options(&root, None)?;
     let of_user = Workspace::open(root.clone(), options.clone())?;
     drop(open_ledger(&of_user, AcceptNow::Nothing)?);
@@ -55,9 +58,9 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
     };
     let workspace = project::with_redaction(Workspace::open(root.clone(), without_user)?)?;
     if !given.json {
-        terminal::note(format_args!("a project is made in {}", root.display()));
+        terminal::note(format_args!("created a project in {}", root.display()));
         terminal::note(
-            "the agent is scripted: what it says is in the program; files, git, checks and verdicts are real",
+            "the agent's replies are scripted; files, git, checks and verdicts are real",
         );
     }
     let send = SendArgs {
@@ -72,75 +75,75 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
         send,
         json: given.json,
     };
+
     let session = SessionId::new(CHANGE)?;
     let mut runner =
         ChangeRunner::with_workspace(args, "agentd demo", &session, workspace, &options)?;
     runner.cli.run.git = git;
     runner.cli.drivers.registered.register(SCRIPTED, scripted);
     runner.request.request = Some(REQUEST.to_owned());
+
     let outcome = runner.run()?;
     if !given.json {
-        tell(&root);
+        print_summary(&root);
     }
     Ok(outcome)
 }
 
-/// Returns the folder of the demonstration: the one that is named, if it is empty, or a temporary one.
-fn folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
+/// Returns the folder of `--folder`, or a temporary one.
+fn choose_folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
     let Some(folder) = &given.folder else {
         return ops::temporary_folder("agentd-demo-");
     };
-    let folder = from_here(args, folder)?;
+    let folder = resolve_path(args, folder)?;
     if folder.join("greet").exists() {
-        let message = format!("{} holds a demonstration already", folder.display());
-        return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("name another folder"));
+        let message = format!("{}/greet exists already", folder.display());
+        return Err(Error::new(ErrorKind::FileUnusable, message)
+            .with_hint("pass another folder with --folder"));
     }
     Ok(folder)
 }
 
-/// Returns what git is run with: nothing of the user's own.
-fn git() -> Git {
-    let who = [
+/// Returns a git runner that ignores the user's configuration.
+fn isolated_git() -> Git {
+    let identity = [
         ("NAME", "agentd demo"),
         ("EMAIL", "demo@agentd.invalid"),
         ("DATE", DATE),
     ];
-    let of = |role: &str| {
-        who.map(|(what, value)| (format!("GIT_{role}_{what}"), value.to_owned()))
+    let identity_of = |role: &str| {
+        identity
+            .map(|(field, value)| (format!("GIT_{role}_{field}"), value.to_owned()))
             .to_vec()
     };
-    let none = [
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_CONFIG_NOSYSTEM", "1"),
+    let no_config = vec![
+        ("GIT_CONFIG_GLOBAL".to_owned(), "/dev/null".to_owned()),
+        ("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned()),
     ];
-    let none = none
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
+
     Git {
-        env: [of("AUTHOR"), of("COMMITTER"), none].concat(),
+        env: [identity_of("AUTHOR"), identity_of("COMMITTER"), no_config].concat(),
         ..project::git()
     }
 }
 
-/// Says what happened, and where to look.
-fn tell(root: &Path) {
+/// Prints a summary of the change, and commands to explore its results.
+fn print_summary(root: &Path) {
     let root = root.display();
     terminal::note(
-        "what happened: the plan was sent back once, and so was the implementation; a forged verdict in",
+        "the plan and the implementation were each sent back once, then the change was merged with its spec",
     );
-    terminal::note(
-        "greet.sh, quoted by the reviewer, had no effect; then the change was merged, its spec with it",
-    );
-    terminal::row("look at", format_args!("git -C {root} log --stat"));
-    terminal::row("", format_args!("agentd -C {root} log"));
-    terminal::row("", format_args!("agentd -C {root} show {CHANGE}/6"));
-    terminal::row(
+    terminal::note("greet.sh had a forged verdict, and the reviewer quoted it: it had no effect");
+    terminal::eprint_row("explore", format_args!("git -C {root} log --stat"));
+    terminal::eprint_row("", format_args!("agentd -C {root} log"));
+    terminal::eprint_row("", format_args!("agentd -C {root} show {CHANGE}/6"));
+    terminal::eprint_row(
         "",
         format_args!("{root}/{}/greeting.md", paths::SPECS_FOLDER),
     );
-    terminal::row("", format_args!("{root}/{}", paths::ARCHIVE_FOLDER));
-    terminal::row(
+    terminal::eprint_row("", format_args!("{root}/{}", paths::ARCHIVE_FOLDER));
+    terminal::eprint_row(
         "next",
-        "in a project of yours: agentd run add-login \"Add login\"",
+        "in your own project: agentd run add-login \"Add login\"",
     );
 }

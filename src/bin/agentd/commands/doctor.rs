@@ -1,4 +1,4 @@
-//! `agentd doctor`: which agents there are, what this machine gives to them, and whether the ledger is as recorded.
+//! `agentd doctor`: installed agents, process containment, and the integrity of the ledger.
 
 use std::path::PathBuf;
 use std::thread;
@@ -10,78 +10,89 @@ use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::input::is_known;
-use super::session::look;
+use super::input::is_known_agent;
+use super::session::open_existing_ledger;
 use crate::args::Args;
 use crate::terminal::{self, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
     let root = project::root(args)?;
-    let facts = ContainmentFacts::find(&project::own_file()?);
+    let facts = ContainmentFacts::find(&project::executable()?);
     let network = network_filesystem(&root);
-    let machine = Machine::look(args);
-    let ledger = match look(&root, project::places(args)?.user.as_deref()) {
+    let machine = AgentOverview::load(args);
+    let ledger = match open_existing_ledger(&root, project::places(args)?.user.as_deref()) {
         Ok(None) => None,
-        Ok(Some(store)) => Some(Health::of(&store).unwrap_or_else(|error| Health::fault(&error))),
-        Err(error) => Some(Health::fault(&error)),
+        Ok(Some(store)) => Some(
+            LedgerHealth::check(&store).unwrap_or_else(|error| LedgerHealth::unreadable(&error)),
+        ),
+        Err(error) => Some(LedgerHealth::unreadable(&error)),
     };
+
     if as_json {
-        terminal::json(&json!({
-            "agents": machine.as_ref().ok().map(Machine::json),
+        terminal::print_json(&json!({
+            "agents": machine.as_ref().ok().map(AgentOverview::json),
             "settings": machine.as_ref().err().map(|error| format!("{error:#}")),
-            "guard": state(&facts.guard),
-            "namespace": state(&facts.namespace),
+            "guard": support_json(&facts.guard),
+            "namespace": support_json(&facts.namespace),
             "when_agentd_is_killed": facts.when_killed(),
             "when_the_guard_is_killed_too": facts.when_guard_killed(),
             "network_file_system": network,
             "ledger": ledger.as_ref().map(|health| json!({"events": health.events, "faults": health.faults})),
         }))?;
     } else {
-        let words = |found: &Result<()>, good: &str| match found {
+        let describe = |found: &Result<()>, good: &str| match found {
             Ok(()) => good.to_owned(),
             Err(error) => format!("no: {error:#}"),
         };
+
         match &machine {
-            Ok(machine) => terminal::rows(&machine.rows())?,
-            Err(error) => terminal::rows(&[("settings", format!("no: {error:#}"))])?,
+            Ok(machine) => terminal::print_rows(&machine.rows())?,
+            Err(error) => terminal::print_rows(&[("settings", format!("no: {error:#}"))])?,
         }
-        terminal::rows(&[
+        terminal::print_rows(&[
             (
                 "guard",
-                words(
+                describe(
                     &facts.guard,
-                    "yes: all that an agent starts ends with its call",
+                    "yes: all processes of an agent end with its call",
                 ),
             ),
             (
                 "namespace",
-                words(
+                describe(
                     &facts.namespace,
-                    "yes: containment = \"namespace\" may be set",
+                    "yes: containment = \"namespace\" is supported",
                 ),
             ),
-            ("killed", format!("agentd: {}", facts.when_killed())),
-            ("", format!("and its guard: {}", facts.when_guard_killed())),
+            ("if killed", format!("agentd: {}", facts.when_killed())),
+            (
+                "",
+                format!("agentd and guard: {}", facts.when_guard_killed()),
+            ),
             (
                 "ledger",
                 match &network {
                     None => "on a local file system".to_owned(),
-                    Some(name) => format!("on {name}, a network file system, which may lose it"),
+                    Some(name) => {
+                        format!("on a network file system ({name}), where data may be lost")
+                    }
                 },
             ),
             (
                 "",
                 ledger
                     .as_ref()
-                    .map_or_else(|| "none was made yet".to_owned(), Health::words),
+                    .map_or_else(|| "none yet".to_owned(), LedgerHealth::describe),
             ),
         ])?;
     }
-    let sound = machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.known));
-    let whole = ledger.is_none_or(|health| health.faults.is_empty());
+
+    let agents_exist =
+        machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.known));
+    let ledger_is_sound = ledger.is_none_or(|health| health.faults.is_empty());
     Ok(
-        if facts.guard.is_ok() && network.is_none() && whole && sound {
+        if facts.guard.is_ok() && network.is_none() && ledger_is_sound && agents_exist {
             exit::OK
         } else {
             exit::FINDINGS
@@ -89,27 +100,29 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
     )
 }
 
-/// The agents of this machine.
-struct Machine {
-    /// The names of all agents that are commands.
+/// The agents of this machine, and the agent of each mode.
+struct AgentOverview {
+    /// Names of all agents that are commands.
     described: Vec<String>,
-    present: Vec<Present>,
-    choices: Vec<Choice>,
+    present: Vec<InstalledAgent>,
+    choices: Vec<ModeAgent>,
     providers: Vec<Value>,
 }
 
-/// The agent that would be asked in a mode, and what is to be said of that.
-struct Choice {
+/// The agent that a mode uses.
+struct ModeAgent {
     mode: String,
     agent: Option<String>,
+    /// Remark for people, such as a warning; empty if there is none.
     note: String,
     known: bool,
 }
 
-impl Machine {
-    fn look(args: &Args) -> Result<Self> {
+impl AgentOverview {
+    fn load(args: &Args) -> Result<Self> {
         let workspace = project::workspace(args, None)?;
-        let (present, choices) = (agents(&workspace)?, choices(&workspace)?);
+        let present = find_installed(&workspace)?;
+        let choices = choose_agents(&workspace)?;
         let described = workspace
             .agents()?
             .all()
@@ -119,7 +132,7 @@ impl Machine {
             described,
             present,
             choices,
-            providers: providers(&workspace)?,
+            providers: list_providers(&workspace)?,
         })
     }
 
@@ -127,40 +140,39 @@ impl Machine {
         let mut rows: Vec<_> = self
             .present
             .iter()
-            .map(|agent| ("agent", agent.words()))
+            .map(|agent| ("agent", agent.describe()))
             .collect();
         if rows.is_empty() {
             let names = self.described.join(", ");
-            rows.push(("agents", format!("none is on PATH of {names}")));
+            rows.push(("agents", format!("none found on PATH (looked for {names})")));
             rows.push((
                 "",
-                "or ask a model of a server: --agent ollama:MODEL".to_owned(),
+                "models on a server work without one: --agent ollama:MODEL".to_owned(),
             ));
         }
-        let choice = |Choice {
-                          mode, agent, note, ..
-                      }: &Choice| {
-            (
-                "mode",
-                format!("{mode}: {}{note}", agent.as_deref().unwrap_or("no agent")),
-            )
-        };
-        rows.extend(self.choices.iter().map(choice));
+
+        for choice in &self.choices {
+            let agent = choice.agent.as_deref().unwrap_or("no agent");
+            let note = match choice.note.as_str() {
+                "" => String::new(),
+                note => format!(" ({note})"),
+            };
+            rows.push(("mode", format!("{}: {agent}{note}", choice.mode)));
+        }
         rows
     }
 
     fn json(&self) -> Value {
-        let mode = |Choice {
-                        mode,
-                        agent,
-                        note,
-                        known,
-                    }: &Choice| {
-            let note = note.trim_start_matches(", which ");
-            json!({"mode": mode, "agent": agent, "exists": known, "note": note})
+        let mode = |choice: &ModeAgent| {
+            json!({
+                "mode": choice.mode,
+                "agent": choice.agent,
+                "exists": choice.known,
+                "note": choice.note,
+            })
         };
         json!({
-            "present": self.present.iter().map(Present::json).collect::<Vec<_>>(),
+            "present": self.present.iter().map(InstalledAgent::json).collect::<Vec<_>>(),
             "modes": self.choices.iter().map(mode).collect::<Vec<_>>(),
             "providers": self.providers,
         })
@@ -168,7 +180,7 @@ impl Machine {
 }
 
 /// An agent whose command is on PATH.
-struct Present {
+struct InstalledAgent {
     name: String,
     file: PathBuf,
     version: Result<String>,
@@ -176,18 +188,18 @@ struct Present {
     tried_with: Option<String>,
 }
 
-impl Present {
-    fn words(&self) -> String {
+impl InstalledAgent {
+    fn describe(&self) -> String {
         let version = match (&self.version, &self.tried_with) {
-            (Ok(version), Some(tried)) if version == tried => format!("{version}, which is known"),
-            (Ok(version), Some(tried)) => format!("{version}; {tried} is known"),
+            (Ok(version), Some(tried)) if version == tried => format!("{version}, tested version"),
+            (Ok(version), Some(tried)) => format!("{version}; tested version: {tried}"),
             (Ok(version), None) => version.clone(),
             (Err(error), _) => format!("{error:#}"),
         };
         format!(
             "{} {version} ({}; {})",
             self.name,
-            tried(self.tried),
+            describe_tried(self.tried),
             self.file.display()
         )
     }
@@ -204,21 +216,22 @@ impl Present {
     }
 }
 
-/// Returns the agents whose commands are on PATH; each is asked for its version, all at once.
-fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
+/// Returns the agents whose commands are on PATH, with their versions. All version commands run in parallel.
+fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
     let Some(path) = workspace.path() else {
         return Ok(Vec::new());
     };
     let drivers = project::drivers(workspace)?;
-    // Nothing of a project can have a say in what a command tells here.
+    // Version commands run in an empty folder, where no file of the project can influence them.
     let folder = tempfile::tempdir().map_err(|error| {
         Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
     })?;
-    let there = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
-    let found: Vec<_> = drivers.agents.all().filter_map(there).collect();
+
+    let installed = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
+    let found: Vec<_> = drivers.agents.all().filter_map(installed).collect();
     let ask = |spec: &AgentSpec| {
         if workspace.is_defined_by_project(&spec.name)? {
-            let message = "it is not asked for its version: the project defines it";
+            let message = "version unknown: not run, because the project defines this agent";
             return Err(Error::new(ErrorKind::NotTrusted, message));
         }
         let folder = folder.path().join(&spec.name);
@@ -240,7 +253,7 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
         let failed = || {
             Err(Error::new(
                 ErrorKind::AgentUnusable,
-                "it could not be asked for its version",
+                "version unknown: the version command failed",
             ))
         };
         asked
@@ -258,7 +271,7 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
                 tried_with,
                 ..
             } = spec;
-            Present {
+            InstalledAgent {
                 name,
                 file,
                 version,
@@ -269,22 +282,24 @@ fn agents(workspace: &Workspace) -> Result<Vec<Present>> {
     Ok(present.collect())
 }
 
-/// Returns for each mode the agent that would be asked, and what is to be said of that.
-fn choices(workspace: &Workspace) -> Result<Vec<Choice>> {
+/// Returns the agent that each mode uses.
+fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
     let described = workspace.agents()?;
     let mut choices = Vec::new();
     for mode in workspace.pack.modes.keys() {
         let agent = workspace.agent(&TurnRequest::new(mode.clone(), ""))?;
         let known = agent
             .as_ref()
-            .is_none_or(|agent| is_known(described, agent.as_str()));
+            .is_none_or(|agent| is_known_agent(described, agent.as_str()));
+
         let note = match workspace.judges_itself(mode)? {
-            _ if !known => ", which does not exist".to_owned(),
-            Some((judged, _)) => format!(", which lacks a second vendor: {judged} is by the same"),
+            _ if !known => "unknown agent".to_owned(),
+            Some((judged, _)) => format!("warning: same vendor as {judged}"),
             None => String::new(),
         };
+
         let agent = agent.map(|agent| agent.as_str().to_owned());
-        choices.push(Choice {
+        choices.push(ModeAgent {
             mode: mode.to_string(),
             agent,
             note,
@@ -294,8 +309,8 @@ fn choices(workspace: &Workspace) -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
-/// Returns the servers of models, and whether the variable that holds the key is set; the key itself is not looked at.
-fn providers(workspace: &Workspace) -> Result<Vec<Value>> {
+/// Returns the model servers, and whether the variable with the API key is set. The key itself is not read.
+fn list_providers(workspace: &Workspace) -> Result<Vec<Value>> {
     let is_set = |key: &String| project::has_variable(key);
     let providers = workspace.agents()?.providers();
     Ok(providers
@@ -306,52 +321,55 @@ fn providers(workspace: &Workspace) -> Result<Vec<Value>> {
         .collect())
 }
 
-/// Returns how far an agent was tried, in words.
-fn tried(tried: Tried) -> &'static str {
+/// Returns how well agentd's definition of an agent was tested.
+fn describe_tried(tried: Tried) -> &'static str {
     match tried {
-        Tried::Unknown => "described by you",
-        Tried::Documented => "only read about",
-        Tried::Help => "its help was read",
-        Tried::Ran => "ran against a scripted server",
+        Tried::Unknown => "defined by you",
+        Tried::Documented => "from its documentation, untested",
+        Tried::Help => "from its --help, untested",
+        Tried::Ran => "tested against a scripted server",
         Tried::Measured => "measured against a scripted server",
     }
 }
 
-/// How a ledger stands.
-struct Health {
+/// Result of verifying a ledger.
+struct LedgerHealth {
     events: usize,
-    /// What of it is not as it was recorded.
+    /// Differences from what was recorded.
     faults: Vec<String>,
 }
 
-impl Health {
-    /// Reads all of a ledger.
-    fn of(store: &SqliteStore) -> Result<Self> {
+impl LedgerHealth {
+    /// Reads and verifies the whole ledger.
+    fn check(store: &SqliteStore) -> Result<Self> {
         let faults = store.verify()?;
         let mut events = 0;
-        // What is damaged need not be readable a second time.
+        // The events of a damaged ledger may be unreadable.
         for session in store.sessions()?.iter().filter(|_| faults.is_empty()) {
             events += store.events(session)?.len();
         }
         Ok(Self { events, faults })
     }
 
-    fn fault(error: &agentd::Error) -> Self {
+    fn unreadable(error: &agentd::Error) -> Self {
         Self {
             events: 0,
             faults: vec![format!("{error:#}")],
         }
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self.faults.as_slice() {
-            [] => format!("ok: {} events, all as they were recorded", self.events),
+            [] => format!(
+                "ok: {} verified",
+                humanize::count(self.events as u64, "event")
+            ),
             [first] => format!("no: {first}"),
             [first, more @ ..] => format!("no: {first} (and {} more)", more.len()),
         }
     }
 }
 
-fn state(found: &Result<()>) -> Value {
+fn support_json(found: &Result<()>) -> Value {
     json!({"works": found.is_ok(), "why_not": found.as_ref().err().map(|error| format!("{error:#}"))})
 }

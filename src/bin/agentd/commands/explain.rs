@@ -1,121 +1,133 @@
-//! How a prompt came to be: which template won, where values came from, what each block takes of the window and why.
+//! `agentd prompt --explain`: the template, the sources of variables, and the size of each block of a prompt.
 
 use agentd::compose::{Calibration, FitBlock, FitReport};
 use agentd::models::{CountKind, Reliability, Share, grouped};
 use agentd::orchestrator::{Assembly, Origin};
+use unicode_width::UnicodeWidthStr;
 
-use super::prompt::source;
-use crate::terminal;
+use super::prompt::find_source;
+use crate::humanize;
+use crate::terminal::{self, pad};
 
-/// The width of the bar that stands for the window.
-const BAR: u64 = 60;
+/// Width of the bar that shows the context window.
+const BAR_COLUMNS: u64 = 60;
 
-/// Tells on stderr how a prompt came to be.
-pub(super) fn explain(assembly: &Assembly) {
-    template(assembly);
+/// Explains on stderr how a prompt was built.
+pub(super) fn explain_prompt(assembly: &Assembly) {
+    print_template(assembly);
+
     for (index, used) in assembly.draft.variables.iter().enumerate() {
-        let fate = match (used.bytes, used.required) {
+        let source = match (used.bytes, used.required) {
             (Some(bytes), _) => {
                 format!(
                     "{bytes:>8} bytes  {}",
-                    source(assembly, &used.name).unwrap_or("the pack")
+                    find_source(assembly, &used.name).unwrap_or("the pack")
                 )
             }
-            (None, true) => "       - missing; the prompt says so in its place".to_owned(),
-            (None, false) => "       - not given, and not required".to_owned(),
+            (None, true) => "       - missing; the prompt has a note in its place".to_owned(),
+            (None, false) => "       - not set, optional".to_owned(),
         };
-        terminal::row(
+        terminal::eprint_row(
             if index == 0 { "variables" } else { "" },
-            format_args!("{:<18} {fate}", used.name),
+            format_args!("{:<18} {source}", used.name),
         );
     }
+
     let report = &assembly.draft.fit_report;
-    blocks(report);
-    window(report);
+    print_blocks(report);
+    print_window(report);
+
     if let Some(model) = &assembly.model {
         let measured = &assembly.measured;
-        terminal::row(
+        terminal::eprint_row(
             "xml",
-            reliability(
+            describe_reliability(
                 model.xml_reliability,
                 assembly.reliability,
                 measured.protocol,
             ),
         );
-        if let Some(tokens) = calibration(&measured.calibration) {
-            terminal::row("measured", tokens);
+        if let Some(tokens) = describe_calibration(&measured.calibration) {
+            terminal::eprint_row("measured", tokens);
         }
     }
 }
 
-/// Says how well a model keeps to the protocol, and where that is known from.
-pub(super) fn reliability(reliability: Reliability, origin: Origin, protocol: Share) -> String {
+/// Returns how reliably a model follows the protocol, and the source of that value.
+pub(super) fn describe_reliability(
+    reliability: Reliability,
+    origin: Origin,
+    protocol: Share,
+) -> String {
     let Share { right, all } = protocol;
     let name = reliability.name();
     match origin {
-        Origin::Measured => format!("{name}, measured: {right} of {all} probe turns were right"),
-        Origin::Set => format!("{name}, as the settings say"),
-        Origin::Guessed => format!("{name}, guessed; `agentd probe AGENT` measures it"),
+        Origin::Measured => format!("{name} (measured: {right} of {all} probe turns correct)"),
+        Origin::Set => format!("{name} (from the settings)"),
+        Origin::Guessed => format!("{name} (guessed; measure it with `agentd probe AGENT`)"),
     }
 }
 
-/// Says how our counts compare with those that an agent reports; `None` if nothing was measured.
-pub(super) fn calibration(found: &Calibration) -> Option<String> {
+/// Returns how our token counts compare with those that the agent reports; `None` without measurements.
+pub(super) fn describe_calibration(found: &Calibration) -> Option<String> {
     let Calibration {
         factor,
         overhead,
         samples,
         cut,
     } = *found;
-    let told = match (samples, found.used()) {
+
+    let tokens = match (samples, found.used()) {
         (0, _) if cut == 0 => return None,
-        (0, _) => "nothing of tokens".to_owned(),
+        (0, _) => "no token counts".to_owned(),
         (_, Some(_)) => format!(
-            "{factor:.2} × our count + {} tokens beside it",
+            "{factor:.2} × our count + {} tokens overhead",
             grouped(overhead)
         ),
-        (_, None) => "too little of tokens to be used".to_owned(),
+        (_, None) => "too few samples to use".to_owned(),
     };
     let cut = if cut > 0 {
-        format!(", and {cut} that seem cut")
+        format!(", {cut} probably truncated")
     } else {
         String::new()
     };
-    Some(format!("{told} ({samples} samples{cut})"))
+    let samples = humanize::count(samples as u64, "sample");
+    Some(format!("{tokens} ({samples}{cut})"))
 }
 
-fn template(assembly: &Assembly) {
+fn print_template(assembly: &Assembly) {
     let Some(found) = &assembly.template else {
         return;
     };
     let template = &found.template.text;
     let why = if found.fallback {
-        ", for want of one for this agent"
+        " (no template for this agent)"
     } else {
         ""
     };
-    terminal::row(
+    terminal::eprint_row(
         "template",
         format_args!("{} ({}){why}", template.name, template.origin),
     );
+
     for (index, place) in found.searched.iter().enumerate() {
         let mark = if *place == template.origin {
             "found"
         } else {
             "-"
         };
-        terminal::row(
+        terminal::eprint_row(
             if index == 0 { "searched" } else { "" },
             format_args!("{mark:<5} {place}"),
         );
     }
 }
 
-fn blocks(report: &FitReport) {
+fn print_blocks(report: &FitReport) {
     let kept_width = report
         .blocks
         .iter()
-        .map(|row| kept(row).len())
+        .map(|row| describe_kept(row).width())
         .max()
         .unwrap_or(0)
         .max(4);
@@ -125,65 +137,67 @@ fn blocks(report: &FitReport) {
         .map(|row| &row.block)
         .chain(report.absent.iter().map(|absent| &absent.layer));
     let width = names
-        .map(|name| name.chars().count())
+        .map(|name| name.width())
         .max()
         .unwrap_or(0)
         .clamp(5, 40);
-    let head = format!(
+
+    let headings = format!(
         "{:<width$} {:>8} {:>8} {:<8} {:<kept_width$} SOURCE",
         "BLOCK", "TOKENS", "BYTES", "LENGTH", "KEPT"
     );
-    terminal::row("blocks", head);
+    terminal::eprint_row("blocks", headings);
     for row in &report.blocks {
         let tokens = row.tokens.map_or_else(|| "-".to_owned(), grouped);
-        let kept = kept(row);
+        let block = pad(&row.block, width);
         let bytes = grouped(row.bytes as u64);
-        let (block, rung, source) = (&row.block, row.rung, &row.source);
-        terminal::row(
+        let kept = pad(&describe_kept(row), kept_width);
+        terminal::eprint_row(
             "",
             format_args!(
-                "{block:<width$} {tokens:>8} {bytes:>8} {rung:<8} {kept:<kept_width$} {source}"
+                "{block} {tokens:>8} {bytes:>8} {:<8} {kept} {}",
+                row.rung, row.source
             ),
         );
-        if let Some(note) = note(row, report) {
-            terminal::row("", format_args!("{:<width$} └ {note}", ""));
+        if let Some(note) = describe_size(row, report) {
+            terminal::eprint_row("", format_args!("{:<width$} └ {note}", ""));
         }
     }
     for absent in &report.absent {
-        let (layer, why) = (&absent.layer, &absent.why);
-        terminal::row(
+        let layer = pad(&absent.layer, width);
+        terminal::eprint_row(
             "",
             format_args!(
-                "{layer:<width$} {:>8} {:>8} {:<8} {:<kept_width$} {why}",
-                "-", "-", "none", ""
+                "{layer} {:>8} {:>8} {:<8} {:<kept_width$} {}",
+                "-", "-", "none", "", absent.why
             ),
         );
     }
 }
 
-/// Says how many of its items a block has kept, if it has several.
-fn kept(row: &FitBlock) -> String {
+/// Returns how many of its items a block kept, if it has several.
+fn describe_kept(row: &FitBlock) -> String {
     match row.of {
         1 => String::new(),
         of => format!("{} of {}", grouped(row.kept as u64), grouped(of as u64)),
     }
 }
 
-/// Says why a block is shorter than it could be, or that it is longer than its layer is meant to be.
-fn note(row: &FitBlock, report: &FitReport) -> Option<String> {
-    // The pack's figures are o200k counts, as are those of a report without a model.
+/// Returns why a block was shortened, or that it exceeds the target of its layer.
+fn describe_size(row: &FitBlock, report: &FitReport) -> Option<String> {
+    // Targets of a pack are o200k counts, as are the counts of a report without a model.
     let comparable = report.model.is_none() || report.count == CountKind::Exact;
-    let meant = row
+    let over_target = row
         .tokens
         .zip(row.target)
         .filter(|(tokens, target)| tokens > target && comparable);
     row.why.clone().or_else(|| {
-        meant.map(|(_, target)| format!("the pack means it to take {}", grouped(target)))
+        over_target.map(|(_, target)| format!("over the pack's target of {}", grouped(target)))
     })
 }
 
-fn window(report: &FitReport) {
-    terminal::row(
+fn print_window(report: &FitReport) {
+    terminal::eprint_row(
         "bytes",
         format_args!(
             "{} of at most {}",
@@ -191,33 +205,38 @@ fn window(report: &FitReport) {
             grouped(report.max_bytes as u64)
         ),
     );
+
     let tokens = report.tokens.unwrap_or_default();
     let (Some(window), Some(budget)) = (report.window, report.budget) else {
-        terminal::row(
+        terminal::eprint_row(
             "tokens",
             format_args!(
-                "{} counted by o200k; --model ID counts for a model and fits its window",
+                "{} (o200k); pass --model ID to count for a model and fit its window",
                 grouped(tokens)
             ),
         );
         return;
     };
+
     let kind = match report.count {
         CountKind::Exact => "exact",
         CountKind::Calibrated => "calibrated, upper bound",
-        CountKind::Guess => "a guess, upper bound",
+        CountKind::Guess => "guessed, upper bound",
     };
     let model = report.model.as_deref().unwrap_or_default();
-    terminal::row(
+    terminal::eprint_row(
         "model",
         format_args!("{model}: {} tier, counts {kind}", report.tier.name()),
     );
-    let share = |part: u64| usize::try_from((part * BAR).div_ceil(window.max(1))).unwrap_or(0);
-    let (used, reply) = (share(tokens), share(report.reserve));
-    let free = usize::try_from(BAR)
+
+    let share =
+        |part: u64| usize::try_from((part * BAR_COLUMNS).div_ceil(window.max(1))).unwrap_or(0);
+    let used = share(tokens);
+    let reply = share(report.reserve);
+    let free = usize::try_from(BAR_COLUMNS)
         .unwrap_or(0)
         .saturating_sub(used + reply);
-    terminal::row(
+    terminal::eprint_row(
         "window",
         format_args!(
             "{}{}{}",
@@ -226,7 +245,7 @@ fn window(report: &FitReport) {
             "▒".repeat(reply)
         ),
     );
-    terminal::row(
+    terminal::eprint_row(
         "",
         format_args!(
             "█ prompt {}  ░ free {}  ▒ reply {}{}  = {}",
@@ -234,7 +253,7 @@ fn window(report: &FitReport) {
             grouped(budget.saturating_sub(tokens)),
             grouped(report.reserve),
             if report.overhead > 0 {
-                format!("  + beside {}", grouped(report.overhead))
+                format!("  + overhead {}", grouped(report.overhead))
             } else {
                 String::new()
             },

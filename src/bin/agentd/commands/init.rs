@@ -1,4 +1,4 @@
-//! `agentd init`: a project's first files.
+//! `agentd init`: creates the first files of a project.
 
 use agentd::orchestrator::init_project;
 use serde_json::json;
@@ -11,17 +11,17 @@ pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
     let root = project::root(args)?;
     let files = init_project(&root)?;
     if as_json {
-        terminal::json(&json!({"root": root.display().to_string(), "files": files}))?;
+        terminal::print_json(&json!({"root": root.display().to_string(), "files": files}))?;
         return Ok(exit::OK);
     }
     for file in &files {
-        let fate = if file.created { "wrote" } else { "kept" };
-        terminal::data(|out| writeln!(out, "{fate} {}", file.path))?;
+        let result = if file.created { "created" } else { "kept" };
+        terminal::write_data(|out| writeln!(out, "{result} {}", file.path))?;
     }
     if files.iter().any(|file| file.created) {
-        terminal::note("read agentd/project.md and correct it: agents see it with every prompt");
+        terminal::note("review agentd/project.md and correct it: it is part of every prompt");
     } else {
-        terminal::note("nothing to do: both files are there already, and are never overwritten");
+        terminal::note("nothing to do: both files exist already");
     }
     Ok(exit::OK)
 }

@@ -1,4 +1,4 @@
-//! From arguments to what a prompt is asked for with.
+//! Turns arguments into a request for a prompt.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,25 +11,26 @@ use agentd::{Error, ErrorKind, Result, ops};
 use crate::args::{Args, AskArgs};
 use crate::{project, terminal};
 
-/// The longest text that is read from stdin.
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// Maximum size of a text on stdin.
+const MAX_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The longest reply that is read from stdin.
-const LONGEST_REPLY: u64 = 2 * 1024 * 1024 * 1024;
+/// Maximum size of a reply on stdin.
+const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Checks the arguments, reads the text and the state, and opens the project.
-pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, TurnRequest)> {
+/// Opens the project, and makes a request from the arguments, the text and the state file.
+pub(super) fn read_request(args: &Args, given: &AskArgs) -> Result<(Workspace, TurnRequest)> {
     let resolved = |paths: &[PathBuf]| {
         paths
             .iter()
-            .map(|path| from_here(args, path))
+            .map(|path| resolve_path(args, path))
             .collect::<Result<Vec<_>>>()
     };
-    // First of all: what must not be seen is known from here on, also in what is said of a state file.
+
+    // The project is opened first: from then on its secrets are redacted, also in errors of the state file.
     let workspace = project::workspace(args, given.pack.as_deref())?;
     let work = match &given.state {
         Some(path) => {
-            let path = from_here(args, path)?;
+            let path = resolve_path(args, path)?;
             Some(Work::read(
                 &ops::read_text(&path)?,
                 &path.display().to_string(),
@@ -45,43 +46,43 @@ pub(super) fn ask(args: &Args, given: &AskArgs) -> Result<(Workspace, TurnReques
         blocks: given
             .contexts
             .iter()
-            .map(|context| named_block(args, context))
+            .map(|context| parse_block(args, context))
             .collect::<Result<_>>()?,
         secret_files: given.force_secret_files,
         thoughts: given.thoughts.clone(),
         model: given.model.clone(),
-        variables: variables(&given.variables)?,
+        variables: parse_variables(&given.variables)?,
         strict: given.strict,
         format: given.format.map(Into::into),
         work,
-        ..TurnRequest::new(Mode::new(given.mode.as_str())?, text(&given.text)?)
+        ..TurnRequest::new(Mode::new(given.mode.as_str())?, read_argument(&given.text)?)
     };
-    check_mode(&workspace, &ask)?;
+    check_state_mode(&workspace, &ask)?;
     let mode = workspace.pack.resolved(&ask.mode);
     Ok((workspace, TurnRequest { mode, ..ask }))
 }
 
-/// The mode of a state file is one of the pack; if it is not the one that is asked for, that is told.
-fn check_mode(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
+/// Checks that the mode of the state file is a mode of the pack. Prints a note if it is not the mode of the request.
+fn check_state_mode(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
     let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else {
         return Ok(());
     };
     let mode = workspace.pack.resolved(mode);
     workspace.pack.mode(&mode).map_err(|error| {
         let modes = error.hint().unwrap_or_default().to_owned();
-        error.with_hint(format!("the state file names it under `mode`; {modes}"))
+        error.with_hint(format!("correct `mode` in the state file; {modes}"))
     })?;
     if mode != workspace.pack.resolved(&ask.mode) {
         terminal::note(format_args!(
-            "the state file is in mode `{mode}`; the prompt is for `{}`",
+            "the state file has mode `{mode}`, the prompt is for `{}`",
             ask.mode
         ));
     }
     Ok(())
 }
 
-/// Reads `NAME=VALUE` pairs.
-fn variables(given: &[String]) -> Result<Variables> {
+/// Parses `NAME=VALUE` pairs.
+fn parse_variables(given: &[String]) -> Result<Variables> {
     let pair = |text: &String| {
         let (name, value) = text
             .split_once('=')
@@ -89,36 +90,36 @@ fn variables(given: &[String]) -> Result<Variables> {
             .ok_or_else(|| {
                 Error::new(
                     ErrorKind::NameInvalid,
-                    format!("{text:?} does not set a variable"),
+                    format!("invalid variable {text:?}: not NAME=VALUE"),
                 )
-                .with_hint("write `--set NAME=VALUE`, like `--set depth=0`")
+                .with_hint("write `--set NAME=VALUE`, such as `--set depth=0`")
             })?;
         Ok((name.to_owned(), value.to_owned()))
     };
     given.iter().map(pair).collect()
 }
 
-/// Reads `NAME=TEXT` or `NAME=@FILE`; `@@` at the start of a text is one `@`.
-fn named_block(args: &Args, given: &str) -> Result<NamedBlock> {
+/// Parses `NAME=TEXT` or `NAME=@FILE`; `@@` at the start of a text is one `@`.
+fn parse_block(args: &Args, given: &str) -> Result<NamedBlock> {
     let (name, value) = given
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::NameInvalid,
-                format!("--context {given:?} has no `=` with a name before it"),
+                format!("invalid --context {given:?}: not NAME=TEXT or NAME=@FILE"),
             )
-            .with_hint("write `--context NAME=TEXT` or `--context NAME=@FILE`, like `--context task=@task.md`")
+            .with_hint("write `--context NAME=TEXT` or `--context NAME=@FILE`, such as `--context task=@task.md`")
         })?;
 
     let content = match value.strip_prefix('@') {
         Some(text) if text.starts_with('@') => BlockContent::Text(text.to_owned()),
         Some("") => {
-            let message = format!("--context {name}=@ names no file");
+            let message = format!("invalid --context {name}=@: no file after `@`");
             return Err(Error::new(ErrorKind::NameInvalid, message)
                 .with_hint(format!("write `--context {name}=@FILE`")));
         }
-        Some(path) => BlockContent::File(from_here(args, Path::new(path))?),
+        Some(path) => BlockContent::File(resolve_path(args, Path::new(path))?),
         None => BlockContent::Text(value.to_owned()),
     };
     Ok(NamedBlock {
@@ -127,8 +128,8 @@ fn named_block(args: &Args, given: &str) -> Result<NamedBlock> {
     })
 }
 
-/// Returns a path as seen from the folder that the command was told to work in.
-pub(super) fn from_here(args: &Args, path: &Path) -> Result<PathBuf> {
+/// Resolves a path of the command line against `--directory`.
+pub(super) fn resolve_path(args: &Args, path: &Path) -> Result<PathBuf> {
     Ok(if args.directory.is_some() {
         project::folder(args)?.join(path)
     } else {
@@ -136,28 +137,30 @@ pub(super) fn from_here(args: &Args, path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Returns a text as it was given, or stdin for `-`.
-pub(super) fn text(given: &str) -> Result<String> {
+/// Returns a text of the command line, or stdin for `-`.
+pub(super) fn read_argument(given: &str) -> Result<String> {
     if given != "-" {
         return Ok(given.to_owned());
     }
-    Ok(stdin()?.trim_end_matches(['\n', '\r']).to_owned())
+    Ok(read_text_from_stdin()?
+        .trim_end_matches(['\n', '\r'])
+        .to_owned())
 }
 
-/// Reads stdin to its end, within a limit.
-pub(super) fn stdin() -> Result<String> {
-    let bytes = read_stdin(LONGEST)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(unusable("the text on stdin is too large: over 16 MiB"));
+/// Reads a UTF-8 text from stdin.
+pub(super) fn read_text_from_stdin() -> Result<String> {
+    let bytes = read_stdin(MAX_TEXT_BYTES)?;
+    if bytes.len() as u64 > MAX_TEXT_BYTES {
+        return Err(unusable("text on stdin is too large: over 16 MiB"));
     }
-    String::from_utf8(bytes).map_err(|_| unusable("the text on stdin is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| unusable("text on stdin is not UTF-8"))
 }
 
-/// Reads a reply from stdin, whatever its bytes are.
-pub(super) fn stdin_bytes() -> Result<Vec<u8>> {
-    let bytes = read_stdin(LONGEST_REPLY)?;
-    if bytes.len() as u64 > LONGEST_REPLY {
-        return Err(unusable("the reply on stdin is too large: over 2 GiB"));
+/// Reads a reply from stdin, which may not be UTF-8.
+pub(super) fn read_reply_from_stdin() -> Result<Vec<u8>> {
+    let bytes = read_stdin(MAX_REPLY_BYTES)?;
+    if bytes.len() as u64 > MAX_REPLY_BYTES {
+        return Err(unusable("reply on stdin is too large: over 2 GiB"));
     }
     Ok(bytes)
 }
@@ -174,7 +177,7 @@ fn unusable(message: &str) -> Error {
     Error::new(ErrorKind::FileUnusable, message)
 }
 
-/// Returns true if an agent can be asked.
-pub(super) fn is_known(agents: &agentd::config::Agents, name: &str) -> bool {
+/// Returns true if an agent is built in or defined.
+pub(super) fn is_known_agent(agents: &agentd::config::Agents, name: &str) -> bool {
     agentd::agent::is_builtin(name) || agents.known(name).is_some()
 }

@@ -1,4 +1,4 @@
-//! `agentd log` and `agentd usage`: the turns that were taken, and what they used.
+//! `agentd log` and `agentd usage`: recorded turns and their cost.
 
 use agentd::ErrorKind;
 use agentd::agent;
@@ -7,41 +7,44 @@ use agentd::orchestrator::format_utc;
 use agentd::store::{SqliteStore, Store, Turns};
 use serde_json::{Value, json};
 
-use super::session::{ledger, no_turn};
+use super::session::{no_turns_error, open_ledger_of};
 use crate::args::{Args, LogArgs};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, human_time};
+use crate::{exit, humanize};
 
-/// The columns of the log.
-const COLUMNS: [&str; 10] = [
+/// Columns of `agentd log`.
+const LOG_COLUMNS: [&str; 10] = [
     "TURN", "STARTED", "MODE", "AGENT", "RESULT", "VERDICT", "CALLS", "TOKENS", "COST", "TIME",
+];
+
+/// Columns of `agentd usage`.
+const USAGE_COLUMNS: [&str; 8] = [
+    "SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME",
 ];
 
 pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
-    let Some(store) = ledger_or_nothing(args, session.as_ref(), given.json)? else {
+    let Some(store) = open_ledger_or_note(args, session.as_ref(), given.json)? else {
         return Ok(exit::OK);
     };
+
     let rows = store.turns(&Turns {
         session: session.as_ref(),
         newest: given.number,
     })?;
-    let held: Vec<SessionId> = store
+    let running: Vec<SessionId> = store
         .held()?
         .into_iter()
         .filter(|held| agent::is_alive(&held.holder.process))
         .map(|held| held.session)
         .collect();
     if let Some(session) = session.filter(|_| rows.is_empty() && given.number > 0) {
-        return Err(no_turn(&session).into());
+        return Err(no_turns_error(&session).into());
     }
+
     if given.json {
-        terminal::json(
-            &rows
-                .iter()
-                .map(|row| row_json(row, &held))
-                .collect::<Vec<_>>(),
-        )?;
+        let rows: Vec<Value> = rows.iter().map(|row| turn_json(row, &running)).collect();
+        terminal::print_json(&rows)?;
     } else {
         let lines = rows.iter().map(|row| {
             [
@@ -49,45 +52,45 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
                 format_utc(row.started),
                 row.mode.to_string(),
                 row.agent.clone(),
-                result(row, &held),
+                describe_result(row, &running),
                 row.verdict
                     .map(|verdict| verdict.name().to_owned())
                     .unwrap_or_default(),
                 row.calls.to_string(),
                 row.spent.tokens.to_string(),
                 cost(row.spent.micro_dollars),
-                human_time::duration(row.milliseconds),
+                humanize::duration(row.milliseconds),
             ]
         });
-        terminal::table(&COLUMNS, lines)?;
+        terminal::print_table(&LOG_COLUMNS, lines)?;
     }
     Ok(exit::OK)
 }
 
-/// Returns the ledger, or tells that no turn was taken yet: of no session in particular that is an empty list.
-fn ledger_or_nothing(
+/// Opens the ledger. Without one and without a session, prints an empty list and returns `None`.
+fn open_ledger_or_note(
     args: &Args,
     session: Option<&SessionId>,
     json: bool,
 ) -> Result<Option<SqliteStore>, Failure> {
-    match ledger(args) {
+    match open_ledger_of(args) {
         Err(error) if session.is_none() && error.kind() == ErrorKind::TurnNotFound => {
             if json {
-                terminal::json(&json!([]))?;
+                terminal::print_json(&json!([]))?;
             }
-            terminal::note("no turn was taken here yet; `agentd turn` takes one");
+            terminal::note("no turns; take one with `agentd turn`");
             Ok(None)
         }
         found => Ok(Some(found?)),
     }
 }
 
-/// Returns what came of a turn, in few words; `held` are the sessions that a living process holds.
-fn result(row: &TurnRow, held: &[SessionId]) -> String {
+/// Returns the result of a turn in one or two words. `running` are the sessions that a live process holds.
+fn describe_result(row: &TurnRow, running: &[SessionId]) -> String {
     match (&row.end, row.replied, &row.fault) {
-        // Nobody is called in a turn that sums up what several have said.
+        // A turn that combines the verdicts of several reviewers has no call.
         (None, true, None) => "ok".to_owned(),
-        (None, ..) if held.contains(&row.session) => "running".to_owned(),
+        (None, ..) if running.contains(&row.session) => "running".to_owned(),
         (None, ..) => "interrupted".to_owned(),
         (Some(_), true, None) => "ok".to_owned(),
         (Some(_), true, Some(_)) => "unclear".to_owned(),
@@ -104,7 +107,7 @@ fn cost(micros: u64) -> String {
     }
 }
 
-fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
+fn turn_json(row: &TurnRow, running: &[SessionId]) -> Value {
     json!({
         "session": row.session,
         "turn": row.turn,
@@ -112,7 +115,7 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
         "mode": row.mode,
         "agent": row.agent,
         "model": row.model,
-        "result": result(row, held),
+        "result": describe_result(row, running),
         "end": row.end,
         "verdict": row.verdict.map(|verdict| verdict.name()),
         "fault": row.fault,
@@ -125,28 +128,31 @@ fn row_json(row: &TurnRow, held: &[SessionId]) -> Value {
 
 pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
     let session = session.map(SessionId::new).transpose()?;
-    let Some(store) = ledger_or_nothing(args, session.as_ref(), json)? else {
+    let Some(store) = open_ledger_or_note(args, session.as_ref(), json)? else {
         return Ok(exit::OK);
     };
+
     let rows = store.usage(session.as_ref())?;
     if let Some(session) = session.filter(|_| rows.is_empty()) {
-        return Err(no_turn(&session).into());
+        return Err(no_turns_error(&session).into());
     }
+
     if json {
         let rows: Vec<Value> = rows.iter().map(usage_json).collect();
-        terminal::json(&rows)?;
+        terminal::print_json(&rows)?;
         return Ok(exit::OK);
     }
-    let total = |of: fn(&UsageRow) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
-    let sum = [
-        "all".to_owned(),
+
+    let total = |value: fn(&UsageRow) -> u64| rows.iter().map(value).fold(0, u64::saturating_add);
+    let totals = [
+        "total".to_owned(),
         String::new(),
         String::new(),
         total(|row| row.turns).to_string(),
         total(|row| row.calls).to_string(),
         total(|row| row.spent.tokens).to_string(),
         cost(total(|row| row.spent.micro_dollars)),
-        human_time::duration(total(|row| row.milliseconds)),
+        humanize::duration(total(|row| row.milliseconds)),
     ];
     let lines = rows.iter().map(|row| {
         [
@@ -157,13 +163,10 @@ pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
             row.calls.to_string(),
             row.spent.tokens.to_string(),
             cost(row.spent.micro_dollars),
-            human_time::duration(row.milliseconds),
+            humanize::duration(row.milliseconds),
         ]
     });
-    let columns = [
-        "SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME",
-    ];
-    terminal::table(&columns, lines.chain([sum]))?;
+    terminal::print_table(&USAGE_COLUMNS, lines.chain([totals]))?;
     Ok(exit::OK)
 }
 

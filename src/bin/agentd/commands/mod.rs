@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file for each group.
 
 mod decide;
 mod demo;
@@ -33,7 +33,7 @@ use crate::args::{Args, Command};
 use crate::exit;
 use crate::terminal::{self, Outcome};
 
-/// Runs the command that was asked for.
+/// Runs the command of the command line.
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Run(given) => run::run(args, given),
@@ -44,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Review(given) => review::run(args, given),
         Command::Approve(given) => decide::approve(args, given),
         Command::Revise(given) => decide::revise(args, given),
-        Command::Reject(given) => decide::end(args, given, true),
-        Command::Cancel(given) => decide::end(args, given, false),
+        Command::Reject(given) => decide::abandon(args, given, true),
+        Command::Cancel(given) => decide::abandon(args, given, false),
         Command::Fix(given) => fix::run(args, given),
         Command::Status { json } => status::status(args, *json),
         Command::Change { command } => status::run(args, command),
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "agentd", &mut script);
-            terminal::data(|out| out.write_all(&script))?;
+            terminal::write_data(|out| out.write_all(&script))?;
             Ok(exit::OK)
         }
         Command::Man { out } => man::run(args, out),

@@ -1,4 +1,4 @@
-//! `agentd models` and `agentd tokens`: what is known of models, and how long a text is for them.
+//! `agentd models` and `agentd tokens`: the catalogue of models, and token counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,9 +10,9 @@ use agentd::orchestrator::{self, Origin, measured_agents};
 use agentd::{Error, ErrorKind, ops};
 use serde_json::{Value, json};
 
-use super::explain::{calibration, reliability};
-use super::input::{from_here, stdin};
-use super::session::look;
+use super::explain::{describe_calibration, describe_reliability};
+use super::input::{read_text_from_stdin, resolve_path};
+use super::session::open_existing_ledger;
 use crate::args::{Args, ModelsCommand};
 use crate::terminal::{self, Outcome};
 use crate::{exit, project};
@@ -20,61 +20,69 @@ use crate::{exit, project};
 pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
     let settings = orchestrator::load_settings(&project::places(args)?)?;
     let catalogue = orchestrator::load_catalogue(&settings)?;
+
     match command {
-        ModelsCommand::List { json: true } => terminal::json(&catalogue.models())?,
-        ModelsCommand::List { json: false } => terminal::data(|out| {
-            writeln!(
-                out,
-                "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} PRICE",
-                "MODEL", "PROVIDER", "WINDOW", "TIER", "XML", "TOKENIZER"
-            )?;
-            for model in catalogue.models() {
-                let retired = model
-                    .retired
-                    .as_ref()
-                    .map(|day| format!("  (until {day})"))
-                    .unwrap_or_default();
-                writeln!(
-                    out,
-                    "{:<26} {:<11} {:>9}  {:<8} {:<9} {:<11} {}{retired}",
-                    model.id,
-                    model.provider,
-                    model.window,
-                    model.tier.name(),
-                    word(&model.xml_reliability),
-                    model.tokenizer,
-                    price(model)
-                )?;
-            }
-            Ok(())
-        })?,
+        ModelsCommand::List { json: true } => terminal::print_json(&catalogue.models())?,
+        ModelsCommand::List { json: false } => {
+            let rows = catalogue.models().iter().map(table_cells);
+            terminal::print_table(&COLUMNS, rows)?;
+        }
         ModelsCommand::Show { id, json } => {
             let Some(model) = catalogue.find(id) else {
                 return Err(Error::new(
                     ErrorKind::UnknownModel,
-                    format!("there is no model `{id}` in the catalogue"),
+                    format!("unknown model `{id}`"),
                 )
-                .with_hint("`agentd models list` names them; add your own under [[models]] in the settings")
+                .with_hint("list models with `agentd models list`; add your own under [[models]] in the settings")
                 .into());
             };
+
             let places = project::places(args)?;
-            let store = look(&project::root(args)?, places.user.as_deref())?;
+            let store = open_existing_ledger(&project::root(args)?, places.user.as_deref())?;
             let agents = store
                 .map(|store| measured_agents(&store, &model.id))
                 .transpose()?;
             let agents = agents.unwrap_or_default();
+
             if *json {
-                terminal::json(&with_measured(model, &agents))?;
+                terminal::print_json(&model_json(model, &agents))?;
             } else {
-                show(model, &settings, &agents)?;
+                print_model(model, &settings, &agents)?;
             }
         }
     }
     Ok(exit::OK)
 }
 
-/// Returns a value as it is spelt in data files.
-fn word(value: &impl serde::Serialize) -> String {
+/// Columns of `agentd models list`.
+const COLUMNS: [&str; 7] = [
+    "MODEL",
+    "PROVIDER",
+    "WINDOW",
+    "TIER",
+    "XML",
+    "TOKENIZER",
+    "PRICE",
+];
+
+fn table_cells(model: &ModelSpec) -> [String; 7] {
+    let retired = match &model.retired {
+        Some(day) => format!("  (until {day})"),
+        None => String::new(),
+    };
+    [
+        model.id.clone(),
+        model.provider.clone(),
+        model.window.to_string(),
+        model.tier.name().to_owned(),
+        data_name(&model.xml_reliability),
+        model.tokenizer.clone(),
+        format!("{}{retired}", price(model)),
+    ]
+}
+
+/// Returns the name of a value in data files.
+fn data_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
@@ -88,19 +96,19 @@ fn price(model: &ModelSpec) -> String {
     )
 }
 
-/// Returns a model as JSON, with what was measured of it.
-fn with_measured(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Value {
+/// Returns a model as JSON, with the measurements of its agents.
+fn model_json(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Value {
     let mut value = json!(model);
     value["measured"] = json!(agents);
     value
 }
 
-fn show(
+fn print_model(
     model: &ModelSpec,
     settings: &Settings,
     agents: &BTreeMap<String, Measured>,
 ) -> std::io::Result<()> {
-    // Where no agent is named, all of them tell.
+    // The probes of all agents with this model count.
     let protocol = agents
         .values()
         .fold(Share::default(), |sum, measured| Share {
@@ -112,6 +120,7 @@ fn show(
         ..Measured::default()
     };
     let (xml, origin) = Origin::resolve(settings, model, &all);
+
     let mut rows = vec![
         ("model", model.id.clone()),
         ("aliases", model.aliases.join(", ")),
@@ -129,8 +138,8 @@ fn show(
         ),
         ("tokenizer", model.tokenizer.clone()),
         ("tier", model.tier.name().to_owned()),
-        ("xml", reliability(xml, origin, protocol)),
-        ("follows", word(&model.instruction_following)),
+        ("xml", describe_reliability(xml, origin, protocol)),
+        ("follows", data_name(&model.instruction_following)),
         (
             "retired",
             model.retired.clone().unwrap_or_else(|| "-".to_owned()),
@@ -138,16 +147,13 @@ fn show(
         ("source", model.source.clone()),
     ];
     for (agent, measured) in agents {
-        let tokens = calibration(&measured.calibration);
+        let tokens = describe_calibration(&measured.calibration);
         let Share { right, all } = measured.protocol;
-        let protocol = (all > 0).then(|| format!("{right} of {all} probe turns right"));
-        let told: Vec<String> = tokens.into_iter().chain(protocol).collect();
-        rows.push(("measured", format!("{agent}: {}", told.join("; "))));
+        let protocol = (all > 0).then(|| format!("{right} of {all} probe turns correct"));
+        let measured: Vec<String> = tokens.into_iter().chain(protocol).collect();
+        rows.push(("measured", format!("{agent}: {}", measured.join("; "))));
     }
-    terminal::data(|out| {
-        rows.iter()
-            .try_for_each(|(name, value)| writeln!(out, "{name:<12} {value}"))
-    })
+    terminal::print_rows(&rows)
 }
 
 /// Counts the tokens of a file or of stdin.
@@ -155,35 +161,34 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outco
     let catalogue = project::catalogue(args)?;
     let model = catalogue.find_or_assume(id);
     let text = if file == Path::new("-") {
-        stdin()?
+        read_text_from_stdin()?
     } else {
-        ops::read_text(&from_here(args, file)?)?
+        ops::read_text(&resolve_path(args, file)?)?
     };
+
     let count = Counter::new(catalogue.tokenizer(&model)).count(&text);
     if as_json {
-        terminal::json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
+        terminal::print_json(&json!({"model": model.id, "bytes": text.len(), "count": count}))?;
         return Ok(exit::OK);
     }
-    terminal::data(|out| writeln!(out, "{}", count.tokens))?;
-    terminal::row("model", &model.id);
+
+    terminal::write_data(|out| writeln!(out, "{}", count.tokens))?;
+    terminal::eprint_row("model", &model.id);
     match count.kind {
-        CountKind::Exact => terminal::row("count", "exact"),
-        kind => terminal::row(
+        CountKind::Exact => terminal::eprint_row("count", "exact"),
+        kind => terminal::eprint_row(
             "count",
             format_args!(
-                "{}, at most {} in 99 of 100 texts",
-                word(&kind),
+                "{}, at most {} for 99 % of texts",
+                data_name(&kind),
                 count.upper_bound
             ),
         ),
     }
     let share = 100.0 * count.upper_bound as f64 / model.window as f64;
-    terminal::row(
+    terminal::eprint_row(
         "window",
-        format_args!(
-            "{} tokens, of which this is {share:.1} % at most",
-            model.window
-        ),
+        format_args!("at most {share:.1} % of {} tokens", model.window),
     );
     Ok(exit::OK)
 }

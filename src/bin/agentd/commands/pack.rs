@@ -1,4 +1,4 @@
-//! `agentd pack`: processes as data, seen, checked and started.
+//! `agentd pack`: lists, shows, checks and creates packs.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Args, PackCommand};
 use crate::terminal::{self, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
     match command {
@@ -29,13 +29,13 @@ pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
             name,
             file: None,
             json,
-        } => show(args, name, *json),
+        } => show_pack(args, name, *json),
         PackCommand::Check {
             names,
             deny_warnings,
             json,
         } => check(args, names, *deny_warnings, *json),
-        PackCommand::New { name, json } => new(args, name, *json),
+        PackCommand::New { name, json } => create_pack(args, name, *json),
     }
 }
 
@@ -56,39 +56,33 @@ fn list(args: &Args, as_json: bool) -> Outcome {
             }),
             Err(error) => json!({"name": name, "error": format!("{error:#}")}),
         });
-        terminal::json(&rows.collect::<Vec<_>>())?;
+        terminal::print_json(&rows.collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
-    let width = packs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    terminal::data(|out| {
-        for (name, pack) in &packs {
-            match pack {
-                Ok(pack) => {
-                    writeln!(
-                        out,
-                        "{name:<width$}  {:<8}  {}",
-                        pack.owner.to_string(),
-                        pack.description
-                    )?;
-                }
-                Err(_) => writeln!(
-                    out,
-                    "{name:<width$}  broken    see `agentd pack check {name}`"
-                )?,
-            }
-        }
-        Ok(())
-    })?;
+
+    let rows = packs.iter().map(|(name, pack)| match pack {
+        Ok(pack) => [
+            name.clone(),
+            pack.owner.to_string(),
+            pack.description.clone(),
+        ],
+        Err(_) => [
+            name.clone(),
+            "-".to_owned(),
+            format!("(invalid: see `agentd pack check {name}`)"),
+        ],
+    });
+    terminal::print_table(&["PACK", "OWNER", "DESCRIPTION"], rows)?;
     Ok(exit::OK)
 }
 
-fn show(args: &Args, name: &str, as_json: bool) -> Outcome {
+fn show_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
     let pack = Pack::load(name, &project::places(args)?)?;
     if as_json {
-        terminal::json(&described(&pack))?;
+        terminal::print_json(&pack_json(&pack))?;
         return Ok(exit::OK);
     }
-    terminal::data(|out| print(&pack, out))?;
+    terminal::write_data(|out| print_pack(&pack, out))?;
     terminal::note(format_args!("{} from {}", pack.name, pack.origin));
     Ok(exit::OK)
 }
@@ -98,6 +92,7 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
     let pack = Pack::load(name, &places)?;
     let named = pack.texts.contains_key(file)
         || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
+
     let found = if named {
         places.find(&format!("packs/{name}/{file}"))?
     } else {
@@ -107,23 +102,24 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
         let files: Vec<&str> = pack.texts.keys().map(String::as_str).collect();
         return Err(Error::new(
             ErrorKind::FileUnusable,
-            format!("the pack `{name}` has no file {file}"),
+            format!("pack `{name}` has no file {file}"),
         )
-        .with_hint(format!("it has pack.yaml, {}", files.join(", ")))
+        .with_hint(format!("its files are pack.yaml, {}", files.join(", ")))
         .into());
     };
+
     if as_json {
-        terminal::json(
+        terminal::print_json(
             &json!({"origin": prose.origin, "owner": prose.owner.to_string(), "text": prose.text}),
         )?;
     } else {
-        terminal::text(&prose.text)?;
+        terminal::print_text(&prose.text)?;
         terminal::note(format_args!("from {}", prose.origin));
     }
     Ok(exit::OK)
 }
 
-fn described(pack: &Pack) -> Value {
+fn pack_json(pack: &Pack) -> Value {
     let mode = |(mode, spec): (&Mode, &ModeSpec)| {
         let value = json!({
             "permission": spec.permission,
@@ -138,6 +134,7 @@ fn described(pack: &Pack) -> Value {
         });
         (mode.to_string(), value)
     };
+
     let layer = |layer: &Layer| {
         json!({
             "id": layer.id,
@@ -147,6 +144,7 @@ fn described(pack: &Pack) -> Value {
             "when": layer.when.as_ref().map(|when| when.text()),
         })
     };
+
     json!({
         "name": pack.name,
         "owner": pack.owner.to_string(),
@@ -172,9 +170,9 @@ fn target_name(target: &NextTarget) -> &str {
     }
 }
 
-fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
+fn print_pack(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}\n", pack.name, pack.description)?;
-    writeln!(out, "Modes (starts in {})", pack.start)?;
+    writeln!(out, "Modes (starts with {})", pack.start)?;
     let width = pack
         .modes
         .keys()
@@ -199,7 +197,8 @@ fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  {:<width$}  actions: {}", "", actions.join(", "))?;
         }
     }
-    writeln!(out, "\nLayers (written as {})", pack.rendering.name())?;
+
+    writeln!(out, "\nLayers (format {})", pack.rendering.name())?;
     let width = pack
         .layers
         .iter()
@@ -207,10 +206,8 @@ fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
         .max()
         .unwrap_or(0);
     for layer in &pack.layers {
-        let (class, zone) = (
-            format!("{:?}", layer.class).to_lowercase(),
-            format!("{:?}", layer.zone).to_lowercase(),
-        );
+        let class = format!("{:?}", layer.class).to_lowercase();
+        let zone = format!("{:?}", layer.zone).to_lowercase();
         let holds = format!("{:?}", layer.holds).to_lowercase();
         let when = layer
             .when
@@ -223,6 +220,7 @@ fn print(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
         );
         writeln!(out, "{}", row.trim_end())?;
     }
+
     let markers = pack
         .markers
         .iter()
@@ -265,8 +263,8 @@ struct CheckFinding {
 }
 
 impl CheckFinding {
-    /// Makes an error that belongs to a file as a whole, or to a line of it.
-    fn of_file(file: &str, line: Option<usize>, message: String) -> Self {
+    /// Creates an error for a whole file, or for a line of it.
+    fn for_file(file: &str, line: Option<usize>, message: String) -> Self {
         Self {
             severity: ProblemSeverity::Error,
             file: file.to_owned(),
@@ -277,6 +275,7 @@ impl CheckFinding {
         }
     }
 
+    /// Returns `FILE:LINE:COLUMN`, as far as known.
     fn place(&self) -> String {
         let numbers = [self.line, self.column].into_iter().flatten();
         let numbers: String = numbers.map(|number| format!(":{number}")).collect();
@@ -319,12 +318,14 @@ fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> O
         let rows = checked
             .iter()
             .map(|pack| json!({"name": pack.name, "layers": pack.rows, "findings": pack.findings}));
-        terminal::json(&rows.collect::<Vec<_>>())?;
+        terminal::print_json(&rows.collect::<Vec<_>>())?;
     } else {
-        terminal::data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
+        terminal::write_data(|out| checked.iter().try_for_each(|pack| print_checked(pack, out)))?;
         terminal::note(format_args!(
-            "packs checked: {}, errors: {errors}, warnings: {warnings}",
-            checked.len()
+            "checked {}: {}, {}",
+            humanize::count(checked.len() as u64, "pack"),
+            humanize::count(errors as u64, "error"),
+            humanize::count(warnings as u64, "warning")
         ));
     }
     let is_clean = errors == 0 && !(deny_warnings && warnings > 0);
@@ -351,7 +352,7 @@ fn check_pack(name: String, places: &Places) -> Result<CheckedPack, Error> {
     })
 }
 
-/// Returns the places at which a pack names an operation that agentd does not have, or not for this use.
+/// Returns a finding for each operation of a pack that agentd does not have, or not for that use.
 fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     let operations = Operations::shipped();
     let mut findings = Vec::new();
@@ -364,6 +365,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
             OperationRole::Gate if operations.is_registered(name) => None,
             OperationRole::Gate => operations.find_act(name).err(),
         };
+
         findings.extend(error.map(|error| {
             CheckFinding::from(PackProblem {
                 severity: ProblemSeverity::Error,
@@ -376,7 +378,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     findings
 }
 
-/// Returns a finding for each text that is over its budget, also if several modes have it.
+/// Returns one finding for each text over its budget, also if several modes use it.
 fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
     let mut groups: Vec<(&BudgetRow, Vec<&str>)> = Vec::new();
     for row in rows.iter().filter(|row| row.is_over()) {
@@ -394,7 +396,7 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
             modes.join(", ")
         };
         let message = format!(
-            "{modes} at {} tier: {} takes {} tokens of {}",
+            "{modes} at {} tier: {} has {} tokens, budget {}",
             row.tier.name(),
             row.layer,
             row.tokens.unwrap_or_default(),
@@ -406,19 +408,20 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
         );
         CheckFinding {
             hint: Some(hint),
-            ..CheckFinding::of_file(&pack.origin, None, message)
+            ..CheckFinding::for_file(&pack.origin, None, message)
         }
     };
     groups.into_iter().map(finding).collect()
 }
 
-/// Returns what is wrong with the system templates of a pack's modes.
+/// Returns the findings of the system templates of a pack's modes.
 fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     let named = |name: &str| {
         pack.modes
             .values()
             .any(|spec| spec.templates.iter().any(|known| known == name))
     };
+
     let mut found = Vec::new();
     for listed in templates
         .list()
@@ -432,13 +435,13 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
                         .into_iter()
                         .map(|finding: LintFinding| {
                             let message = format!("{} ({})", finding.message, finding.rule);
-                            CheckFinding::of_file(&listed.origin, finding.line, message)
+                            CheckFinding::for_file(&listed.origin, finding.line, message)
                         }),
                 );
             }
             Err(error) => {
                 let message = error.message().to_owned();
-                found.push(CheckFinding::of_file(&listed.origin, None, message));
+                found.push(CheckFinding::for_file(&listed.origin, None, message));
             }
         }
     }
@@ -457,16 +460,18 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
                 }
                 modes
             });
+
     for mode in modes {
         let of_mode: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
         writeln!(
             out,
             "  {:<24}{:>14}{:>14}{:>14}",
             mode.as_str(),
-            "full",
-            "medium",
-            "minimal"
+            "FULL",
+            "MEDIUM",
+            "MINIMAL"
         )?;
+
         for row in of_mode.iter().filter(|row| row.tier == Tier::Full) {
             let cell = |tier: Tier| {
                 of_mode
@@ -481,6 +486,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
                         format!("{tokens}{budget}{}", if row.is_over() { "!" } else { " " })
                     })
             };
+
             let cells = [cell(Tier::Full), cell(Tier::Medium), cell(Tier::Minimal)];
             let line = format!(
                 "    {:<22}{:>14}{:>14}{:>14}",
@@ -489,6 +495,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{}", line.trim_end())?;
         }
     }
+
     for finding in &pack.findings {
         let place = finding.place();
         writeln!(out, "  {}: {place}: {}", finding.severity, finding.message)?;
@@ -497,32 +504,33 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if pack.findings.is_empty() {
-        writeln!(out, "  holds together")?;
+        writeln!(out, "  no problems")?;
     }
     Ok(())
 }
 
-fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
+fn create_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
     let name = Mode::new(name)
         .map_err(|_| {
             Error::new(
                 ErrorKind::NameInvalid,
-                format!("{name:?} is not a pack's name"),
+                format!("invalid pack name {name:?}"),
             )
-            .with_hint("a pack is named in lower case, like `letters`")
+            .with_hint("pack names are lower case, such as `letters`")
         })?
         .to_string();
     let places = project::places(args)?;
     if let Ok(pack) = Pack::load(&name, &places)
         && pack.owner != Owner::Project
     {
-        let message = format!("there is a pack `{name}` already: {}", pack.origin);
+        let message = format!("pack `{name}` exists already: {}", pack.origin);
         return Err(Error::new(ErrorKind::NameInvalid, message)
             .with_hint(format!(
-                "choose another name; to change its texts, see `agentd pack show {name} FILE`"
+                "choose another name; to customize a file, start from `agentd pack show {name} FILE`"
             ))
             .into());
     }
+
     let root = project::root(args)?;
     let values = Variables::from([("NAME".to_owned(), name.clone())]);
     let mut files = Vec::new();
@@ -531,20 +539,16 @@ fn new(args: &Args, name: &str, as_json: bool) -> Outcome {
         let created = ops::create_new(&root, &path, &inject_variables(draft, &values))?;
         files.push(json!({"path": path, "created": created}));
         if !as_json {
-            terminal::data(|out| {
-                writeln!(
-                    out,
-                    "{} {path}",
-                    if created { "wrote" } else { "left alone" }
-                )
+            terminal::write_data(|out| {
+                writeln!(out, "{} {path}", if created { "created" } else { "kept" })
             })?;
         }
     }
     if as_json {
-        terminal::json(&files)?;
+        terminal::print_json(&files)?;
     } else {
         terminal::note(format_args!(
-            "see it with `agentd pack show {name}`, and try `agentd prompt draft \"…\" --pack {name}`"
+            "show it with `agentd pack show {name}`; try it with `agentd prompt draft \"…\" --pack {name}`"
         ));
     }
     Ok(exit::OK)

@@ -1,4 +1,4 @@
-//! `agentd parse`: what is made of a reply, and why.
+//! `agentd parse`: the parsed reply and its problems.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,37 +14,39 @@ use agentd::parse::{self, Context};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
 
-use super::input::{from_here, stdin_bytes};
+use super::input::{read_reply_from_stdin, resolve_path};
 use crate::args::{Args, FinishArg, ParseArgs};
 use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
-/// The most problems that are shown to people.
-const SHOWN: usize = 20;
+/// Maximum number of problems printed on stderr.
+const MAX_PROBLEMS: usize = 20;
 
 pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
     let reply = match &given.file {
-        file if file == Path::new("-") => stdin_bytes()?,
-        file => ops::read_reply(&from_here(args, file)?)?,
+        file if file == Path::new("-") => read_reply_from_stdin()?,
+        file => ops::read_reply(&resolve_path(args, file)?)?,
     };
     let prompt = given
         .prompt
         .as_ref()
-        .map(|path| ops::read_text(&from_here(args, path)?))
+        .map(|path| ops::read_text(&resolve_path(args, path)?))
         .transpose()?;
-    let workspace = workspace(args, given)?;
+
+    let workspace = open_workspace(args, given)?;
     let pack = workspace.as_ref().map(|workspace| &workspace.pack);
     let run = given.run.as_deref().map(Nonce::new).transpose()?;
-    let mode = pack.map(|pack| mode(pack, given)).transpose()?;
-    let grammar = grammar(pack.zip(mode.as_ref()))?;
+    let mode = pack.map(|pack| resolve_mode(pack, given)).transpose()?;
+    let grammar = find_grammar(pack.zip(mode.as_ref()))?;
     let template = workspace
         .as_ref()
         .zip(mode.as_ref())
-        .and_then(|(workspace, mode)| template(workspace, mode));
+        .and_then(|(workspace, mode)| find_template(workspace, mode));
     let texts = pack
         .iter()
         .flat_map(|pack| pack.texts.values())
         .chain(template.as_ref().map(|found| &found.template.text));
+
     let context = Context {
         ours: texts.map(|text| text.body()).collect(),
         sent: prompt.iter().map(String::as_str).collect(),
@@ -60,51 +62,53 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
         nonce: run.as_ref().map(Nonce::as_str),
         ..Context::default()
     };
+
     let response = parse::parse(&reply, &grammar, &context);
-    let verdict = parse::verdict(&response, &grammar);
-    let verdict = parse::required_markers(&response, &grammar).and(verdict);
+    let verdict =
+        parse::required_markers(&response, &grammar).and(parse::verdict(&response, &grammar));
+
     if given.json {
-        terminal::json(&envelope(&response, &verdict))?;
+        terminal::print_json(&envelope(&response, &verdict))?;
     } else {
-        let text = shown(
+        let text = format_response(
             &response,
             verdict.as_ref().ok().copied().flatten(),
             !grammar.verdicts.is_empty(),
         );
-        terminal::data(|out| out.write_all(text.as_bytes()))?;
-        tell(&response, &reply, &given.file.display().to_string());
+        terminal::write_data(|out| out.write_all(text.as_bytes()))?;
+        print_problems(&response, &reply, &given.file.display().to_string());
     }
-    let troubled = response
+
+    let has_warnings = response
         .problems
         .iter()
         .any(|problem| problem.severity == Severity::Warning);
     match verdict {
         Err(error) => Err(error.into()),
-        Ok(_) if !response.complete || troubled || !response.proposals.is_empty() => {
+        Ok(_) if !response.complete || has_warnings || !response.proposals.is_empty() => {
             Ok(exit::FINDINGS)
         }
         Ok(_) => Ok(exit::OK),
     }
 }
 
-fn workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
+/// Opens the project if a pack or a mode is given.
+fn open_workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
     let wanted = given.pack.is_some() || given.mode.is_some();
     wanted
         .then(|| project::workspace(args, given.pack.as_deref()))
         .transpose()
 }
 
-fn mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
+fn resolve_mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
     let mode = given.mode.as_deref().map(Mode::new).transpose()?;
     Ok(mode.map_or_else(|| pack.start.clone(), |mode| pack.resolved(&mode)))
 }
 
-/// Returns what the reply may hold: what the mode says, or any marker that there is.
-fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
+/// Returns the reply grammar of the mode, or without a mode one that accepts any marker.
+fn find_grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
     let Some((pack, mode)) = place else {
-        terminal::note(
-            "without --pack and --mode, actions are not known and no verdict is required",
-        );
+        terminal::note("without --pack and --mode, actions are unknown and no verdict is required");
         return Ok(Grammar {
             verdict_required: false,
             task_status: true,
@@ -114,8 +118,8 @@ fn grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
     pack.grammar(mode)
 }
 
-/// Returns the template that the mode's prompt is made from: its words are ours, as in a turn.
-fn template(workspace: &Workspace, mode: &Mode) -> Option<Arc<FoundTemplate>> {
+/// Returns the template of the mode's prompt. Text that the reply quotes from it has no effect, as in a turn.
+fn find_template(workspace: &Workspace, mode: &Mode) -> Option<Arc<FoundTemplate>> {
     let agent = workspace
         .settings
         .agents
@@ -138,6 +142,7 @@ fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Valu
         Marker::Named { name, value } => Some((name.clone(), Value::from(value.as_str()))),
         _ => None,
     });
+
     json!({
         "format": 1,
         "message": response.message,
@@ -151,24 +156,25 @@ fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Valu
         "proposals": response.proposals,
         "problems": response.problems,
         "complete": response.complete,
-        "fault": verdict.as_ref().err().map(fault),
+        "fault": verdict.as_ref().err().map(fault_json),
     })
 }
 
-fn fault(error: &Error) -> Value {
+fn fault_json(error: &Error) -> Value {
     json!({"kind": error.kind().name(), "message": error.message(), "hint": error.hint()})
 }
 
-/// Returns the response as people read it.
-fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool) -> String {
+/// Returns the parsed reply as labelled rows.
+fn format_response(
+    response: &Response,
+    verdict: Option<ReviewResult>,
+    has_verdicts: bool,
+) -> String {
     let mut out = String::new();
-    let mut row = |heading: &str, words: &str| {
-        let _infallible = writeln!(
-            out,
-            "{heading:<10} {}",
-            words.replace('\n', "\n           ")
-        );
+    let mut row = |label: &str, text: &str| {
+        let _infallible = writeln!(out, "{label:<10} {}", text.replace('\n', "\n           "));
     };
+
     response
         .thoughts
         .iter()
@@ -177,7 +183,7 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
         row("message", &response.message);
     }
     if !response.stray.is_empty() {
-        row("beside it", &response.stray);
+        row("other text", &response.stray);
     }
     for action in &response.actions {
         row(
@@ -187,7 +193,7 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
     }
     for update in &response.updates {
         let diff = if update.format == UpdateFormat::Diff {
-            " of a diff"
+            " (diff)"
         } else {
             ""
         };
@@ -210,13 +216,13 @@ fn shown(response: &Response, verdict: Option<ReviewResult>, has_verdicts: bool)
     out
 }
 
-/// Tells what was refused and what was tolerated, each with its place in the reply.
-fn tell(response: &Response, reply: &[u8], origin: &str) {
+/// Prints refused effects and problems, each with its place in the reply.
+fn print_problems(response: &Response, reply: &[u8], origin: &str) {
     let refused = response.proposals.iter().map(|proposal| {
         (
             &proposal.span,
             Severity::Warning,
-            format!("{} does not count: {}", proposal.what, proposal.reason),
+            format!("refused {}: {}", proposal.what, proposal.reason),
         )
     });
     let problems = response.problems.iter().map(|problem| {
@@ -228,24 +234,25 @@ fn tell(response: &Response, reply: &[u8], origin: &str) {
     });
     let mut all: Vec<_> = refused.chain(problems).collect();
     all.sort_by_key(|(span, ..)| span.start);
-    for (span, severity, words) in all.iter().take(SHOWN) {
-        let (place, width) = place(reply, span.start, span.end, origin);
-        let words = format!("{words}{}", place.snippet(width));
+
+    for (span, severity, text) in all.iter().take(MAX_PROBLEMS) {
+        let (place, width) = locate(reply, span.start, span.end, origin);
+        let text = format!("{text}{}", place.snippet(width));
         match severity {
-            Severity::Note => terminal::note(words),
-            Severity::Warning => terminal::warning(words),
+            Severity::Note => terminal::note(text),
+            Severity::Warning => terminal::warning(text),
         }
     }
-    if all.len() > SHOWN {
+    if all.len() > MAX_PROBLEMS {
         terminal::note(format_args!(
-            "{} more; --json lists all of them",
-            all.len() - SHOWN
+            "{} more; list all with --json",
+            all.len() - MAX_PROBLEMS
         ));
     }
 }
 
-/// Returns the place of a span, and how many characters of its first line belong to it.
-fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize) {
+/// Returns the place of a span, and the number of its characters on its first line.
+fn locate(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize) {
     let start = start.min(reply.len());
     let line_start = reply[..start]
         .iter()
@@ -255,6 +262,7 @@ fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize)
         .iter()
         .position(|&b| b == b'\n')
         .map_or(reply.len(), |at| start + at);
+
     let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
     let place = Place {
         origin: if origin == "-" {
@@ -266,6 +274,7 @@ fn place(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize)
         column: count(&reply[line_start..start]) + 1,
         text: String::from_utf8_lossy(&reply[line_start..line_end]).into_owned(),
     };
+
     (
         place,
         count(&reply[start..end.clamp(start, line_end)]).max(1),

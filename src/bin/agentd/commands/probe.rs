@@ -1,4 +1,4 @@
-//! `agentd probe`: how well an agent keeps to the protocol, measured.
+//! `agentd probe`: measures how reliably an agent follows the reply protocol.
 
 use agentd::compose::MIN_RELIABILITY_REPLIES;
 use agentd::models::{AgentName, Condition, Share, Task, dollars, grouped};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::session::CliSession;
 use crate::args::{Args, ProbeArgs};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
-/// The columns of the table.
-const COLUMNS: [&str; 5] = ["CONDITION", "TASK", "RIGHT", "SHARE", "95 % INTERVAL"];
+/// Columns of the result.
+const COLUMNS: [&str; 5] = ["CONDITION", "TASK", "CORRECT", "RATE", "95 % INTERVAL"];
 
-/// What the share of all tasks is called.
-const ALL: &str = "all";
+/// Name of the row that sums up all tasks.
+const ALL_TASKS: &str = "all";
 
 pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     let agent = AgentName::new(given.agent.as_str())?;
@@ -27,16 +27,18 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
         model: given.model.clone(),
         turns: given.turns.map(usize::from),
     };
-    // What happens meanwhile is talk, whatever form the result has.
+
+    // Progress goes to stderr also with --json, which prints one object.
     let (report, shown) = cli.with_context(false, |context, _| {
-        probe_agent(context, driver.as_ref(), &wanted, &mut progress)
+        probe_agent(context, driver.as_ref(), &wanted, &mut print_progress)
     })?;
     let report = report?;
+
     if given.json {
-        terminal::json(&envelope(&report))?;
+        terminal::print_json(&envelope(&report))?;
     } else {
-        table(&report)?;
-        tell(&report);
+        print_rates(&report)?;
+        print_summary(&report);
     }
     shown.map_err(Failure::Output)?;
     match report.fault {
@@ -45,10 +47,10 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
     }
 }
 
-/// Says how far a probe has come.
-fn progress(asked: &ProbeTurn, done: usize, all: usize) {
-    let came = match asked.right {
-        Some(true) => "right",
+/// Prints the result of one request.
+fn print_progress(asked: &ProbeTurn, done: usize, all: usize) {
+    let result = match asked.right {
+        Some(true) => "correct",
         Some(false) => "wrong",
         None => asked.end.name(),
     };
@@ -59,20 +61,20 @@ fn progress(asked: &ProbeTurn, done: usize, all: usize) {
         ..
     } = asked;
     terminal::note(format_args!(
-        "{done} of {all}: {} {} {case}: {came}",
+        "{done} of {all}: {} {} {case}: {result}",
         condition.name(),
         task.name()
     ));
 }
 
-/// Returns every cell of the table: a condition, a task or all of them, and how many replies were right.
-fn cells(report: &ProbeReport) -> Vec<(Condition, &'static str, Share)> {
+/// Returns the share of correct replies for each condition and task, and for all tasks of a condition.
+fn list_shares(report: &ProbeReport) -> Vec<(Condition, &'static str, Share)> {
     let tasks = || Task::ALL.into_iter().map(Some).chain([None]);
     let cells = Condition::ALL.into_iter().flat_map(|condition| {
         tasks().map(move |task| {
             (
                 condition,
-                task.map_or(ALL, Task::name),
+                task.map_or(ALL_TASKS, Task::name),
                 report.share(condition, task),
             )
         })
@@ -80,18 +82,20 @@ fn cells(report: &ProbeReport) -> Vec<(Condition, &'static str, Share)> {
     cells.filter(|(_, _, share)| share.all > 0).collect()
 }
 
-fn table(report: &ProbeReport) -> std::io::Result<()> {
-    let rows = cells(report).into_iter().map(|(condition, task, share)| {
-        let (low, high) = share.interval().unwrap_or((0.0, 1.0));
-        [
-            condition.name().to_owned(),
-            task.to_owned(),
-            format!("{}/{}", share.right, share.all),
-            percent(share),
-            format!("{:.0} to {:.0} %", low * 100.0, high * 100.0),
-        ]
-    });
-    terminal::table(&COLUMNS, rows)
+fn print_rates(report: &ProbeReport) -> std::io::Result<()> {
+    let rows = list_shares(report)
+        .into_iter()
+        .map(|(condition, task, share)| {
+            let (low, high) = share.interval().unwrap_or((0.0, 1.0));
+            [
+                condition.name().to_owned(),
+                task.to_owned(),
+                format!("{}/{}", share.right, share.all),
+                percent(share),
+                format!("{:.0} to {:.0} %", low * 100.0, high * 100.0),
+            ]
+        });
+    terminal::print_table(&COLUMNS, rows)
 }
 
 fn percent(share: Share) -> String {
@@ -100,46 +104,49 @@ fn percent(share: Share) -> String {
         .map_or_else(|| "-".to_owned(), |rate| format!("{:.0} %", rate * 100.0))
 }
 
-fn tell(report: &ProbeReport) {
+fn print_summary(report: &ProbeReport) {
     let model = report
         .model
         .as_ref()
         .map(|model| format!(" with {model}"))
         .unwrap_or_default();
-    let (session, turns, agent) = (&report.session, report.asked.len(), &report.agent);
-    terminal::row(
+    let turns = humanize::count(report.asked.len() as u64, "turn");
+    terminal::eprint_row(
         "probe",
-        format_args!("{session}: {turns} turns by {agent}{model}"),
+        format_args!("{}: {turns} by {}{model}", report.session, report.agent),
     );
+
     let failed: Vec<String> = report
         .failed()
         .iter()
         .map(|(end, times)| format!("{times} {end}"))
         .collect();
     if !failed.is_empty() {
-        terminal::row(
+        terminal::eprint_row(
             "failed",
             format_args!(
-                "{}; a call that failed is no wrong reply",
+                "{}; failed calls are not counted as wrong replies",
                 failed.join(", ")
             ),
         );
     }
-    let cost = Some(report.spent.micro_dollars).filter(|micros| *micros > 0);
-    let cost = cost
-        .map(|micros| format!(", {}", dollars(micros)))
-        .unwrap_or_default();
-    terminal::row(
-        "used",
+
+    let cost = match report.spent.micro_dollars {
+        0 => String::new(),
+        micros => format!(", {}", dollars(micros)),
+    };
+    terminal::eprint_row(
+        "usage",
         format_args!("{} tokens{cost}", grouped(report.spent.tokens)),
     );
+
     let plain = report.share(Condition::Plain, None);
     if let Some(reliability) = plain.reliability() {
         let Share { right, all } = plain;
-        terminal::row(
-            "measures",
+        terminal::eprint_row(
+            "measured",
             format_args!(
-                "{} without help: {right} of {all} right",
+                "{} without help: {right} of {all} correct",
                 reliability.name()
             ),
         );
@@ -148,57 +155,56 @@ fn tell(report: &ProbeReport) {
         let Some(help) = report.help(condition) else {
             continue;
         };
-        let (helped, plain) = (percent(report.share(condition, None)), percent(plain));
-        let words = match help {
+        let helped = percent(report.share(condition, None));
+        let plain = percent(plain);
+        let effect = match help {
             ConditionEffect::Helps => "helps",
-            ConditionEffect::MayHelp => "may help; more turns would tell",
+            ConditionEffect::MayHelp => "may help (more turns needed)",
             ConditionEffect::DoesNotHelp => "does not help",
         };
-        terminal::row(
+        terminal::eprint_row(
             condition.name(),
-            format_args!("{words}: {helped} against {plain}"),
+            format_args!("{effect}: {helped} instead of {plain}"),
         );
     }
-    terminal::row("prompts", use_of(report));
+    terminal::eprint_row("prompts", describe_use(report));
 }
 
-/// Says what prompts make of the probe from now on.
-fn use_of(report: &ProbeReport) -> String {
+/// Returns which reliability prompts use from now on, and why.
+fn describe_use(report: &ProbeReport) -> String {
     let Share { right, all } = report.kept;
     match (&report.model, report.reliability) {
         (Some(model), Some((reliability, Origin::Measured))) => {
             let name = reliability.name();
-            format!(
-                "for {model} use {name}: {right} of {all} turns without help in the ledger were right"
-            )
+            format!("for {model}: {name} (measured: {right} of {all} turns without help correct)")
         }
         (Some(model), Some((reliability, Origin::Set))) => {
-            format!(
-                "for {model} use {}, as the settings say",
-                reliability.name()
-            )
+            format!("for {model}: {} (from the settings)", reliability.name())
         }
         (Some(model), Some((reliability, Origin::Guessed))) => {
             let name = reliability.name();
             format!(
-                "for {model} use the guess {name}: {MIN_RELIABILITY_REPLIES} turns without help replace it, and there are {all}"
+                "for {model}: {name} (guessed; {all} of {MIN_RELIABILITY_REPLIES} turns without help measured)"
             )
         }
-        _ => "use nothing of it: no model is named".to_owned(),
+        _ => "not affected: no model is named".to_owned(),
     }
 }
 
 fn envelope(report: &ProbeReport) -> Value {
-    let cells = cells(report).into_iter().map(|(condition, task, share)| {
-        json!({
-            "condition": condition,
-            "task": task,
-            "right": share.right,
-            "all": share.all,
-            "share": share.rate(),
-            "interval": share.interval(),
-        })
-    });
+    let cells = list_shares(report)
+        .into_iter()
+        .map(|(condition, task, share)| {
+            json!({
+                "condition": condition,
+                "task": task,
+                "right": share.right,
+                "all": share.all,
+                "share": share.rate(),
+                "interval": share.interval(),
+            })
+        });
+
     json!({
         "format": 1,
         "agent": report.agent,

@@ -1,4 +1,4 @@
-//! `agentd prompt`: the exact prompt, before a token is spent.
+//! `agentd prompt`: the exact prompt of a turn, without sending it.
 
 use agentd::Result;
 use agentd::models::{Nonce, OperationId, State};
@@ -10,25 +10,25 @@ use agentd::orchestrator::{
 use agentd::store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use super::explain::explain;
-use super::input::{ask, is_known};
-use super::session::look;
+use super::explain::explain_prompt;
+use super::input::{is_known_agent, read_request};
+use super::session::open_existing_ledger;
 use crate::args::{Args, PromptArgs};
 use crate::terminal::{self, Outcome};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
-    let (workspace, ask) = ask(args, &given.ask)?;
+    let (workspace, ask) = read_request(args, &given.ask)?;
     let ask = TurnRequest {
         count: given.explain,
         nonce: Some(Nonce::preview()),
         ..ask
     };
-    // A command that only looks makes no ledger, and needs none for a prompt that belongs to no session and is fitted
-    // to no window.
+
+    // This command creates no ledger, and reads none for a prompt without a session and without a model.
     let store = match (&ask.session, workspace.model(&ask)?) {
         (None, None) => None,
-        _ => look(&workspace.root, workspace.places.user.as_deref())?,
+        _ => open_existing_ledger(&workspace.root, workspace.places.user.as_deref())?,
     };
     let measured = store
         .as_ref()
@@ -38,6 +38,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
         measured: measured.unwrap_or_default(),
         ..ask
     };
+
     let state = next_state(
         &workspace,
         store.as_ref().map(|store| store as &dyn Store),
@@ -45,17 +46,16 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     )?;
     let empty = MemoryStore::default();
     let store: &dyn Store = store.as_ref().map_or(&empty, |store| store);
-    // A change that is over has no worktree, and gets none by being looked at.
-    let found = if is_over(store, &ask)? {
+
+    // A finished change has no worktree, and a preview does not create one.
+    let found = if is_finished_change(store, &ask)? {
         Vec::new()
     } else {
-        let (drivers, run) = (
-            project::drivers(&workspace)?,
-            Run {
-                git: project::git(),
-                ..Run::new("agentd prompt")?
-            },
-        );
+        let drivers = project::drivers(&workspace)?;
+        let run = Run {
+            git: project::git(),
+            ..Run::new("agentd prompt")?
+        };
         preview(
             &TurnContext {
                 workspace: &workspace,
@@ -70,43 +70,46 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
     };
     let ask = with_request(store, TurnRequest { found, ..ask })?;
     let assembly = assemble(&workspace, &state, &ask)?;
+
     for origin in &assembly.overrides {
-        terminal::note(format_args!("this project's own {origin} is used"));
+        terminal::note(format_args!("using {origin} of this project"));
     }
     if let Some(found) = &assembly.template
         && let Some(shadowed) = &found.shadowed
     {
         let text = &found.template.text;
         terminal::warning(format_args!(
-            "this project's {shadowed} is not used: {} is more specific; name yours {}.md to replace it",
+            "{shadowed} of this project is not used: {} is more specific; to replace it, name yours {}.md",
             text.origin, text.name
         ));
     }
+
     if given.explain {
-        terminal::row("project", workspace.root.display());
-        explain(&assembly);
+        terminal::eprint_row("project", workspace.root.display());
+        explain_prompt(&assembly);
     }
     if let Some(agent) = &ask.agent
-        && !is_known(workspace.agents()?, agent.as_str())
+        && !is_known_agent(workspace.agents()?, agent.as_str())
     {
         terminal::warning(format_args!(
-            "there is no agent `{agent}`; this is what one of that name would get"
+            "unknown agent `{agent}`; this is the prompt that an agent of that name would get"
         ));
     }
     if state.change.is_none() {
-        hint_at_refused(&workspace, &ask)?;
+        note_required_change(&workspace, &ask)?;
     }
-    hint_at_missing(&assembly, &ask);
+    note_missing_variables(&assembly, &ask);
+
     if given.json {
-        terminal::json(&envelope(&workspace, &assembly, &ask))?;
+        terminal::print_json(&envelope(&workspace, &assembly, &ask))?;
     } else {
-        terminal::text(&assembly.draft.rendered())?;
+        terminal::print_text(&assembly.draft.rendered())?;
     }
     Ok(exit::OK)
 }
 
-/// Returns whether a prompt is for a change that is over.
-fn is_over(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
+/// Returns true if the session of a request is a finished change.
+fn is_finished_change(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
     let Some(session) = &ask.session else {
         return Ok(false);
     };
@@ -114,8 +117,8 @@ fn is_over(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
     Ok(state.change.is_some() && state.ended.is_some())
 }
 
-/// Says that a turn with this prompt is refused, where its mode looks at the branch of a change and there is none.
-fn hint_at_refused(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
+/// Prints a note if a turn in this mode needs a change, and there is none.
+fn note_required_change(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
     let before = workspace
         .pack
         .mode(&ask.mode)?
@@ -126,15 +129,15 @@ fn hint_at_refused(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
     if !needing.is_empty() {
         let needing = needing.join(", ");
         terminal::note(format_args!(
-            "a turn in {} needs an opened change ({needing}); `agentd review` judges your working tree",
+            "a turn in mode {} needs an open change ({needing}); to review your working tree, run `agentd review`",
             ask.mode
         ));
     }
     Ok(())
 }
 
-/// Says where values of missing variables would come from.
-fn hint_at_missing(assembly: &Assembly, ask: &TurnRequest) {
+/// Prints notes on how to provide missing variables.
+fn note_missing_variables(assembly: &Assembly, ask: &TurnRequest) {
     let lacks = |name: &str| {
         assembly
             .draft
@@ -144,11 +147,11 @@ fn hint_at_missing(assembly: &Assembly, ask: &TurnRequest) {
     };
     if lacks("PROJECT_CONTEXT") {
         terminal::note(
-            "`agentd init` drafts agentd/project.md, from which PROJECT_CONTEXT is taken",
+            "PROJECT_CONTEXT is taken from agentd/project.md; create it with `agentd init`",
         );
     }
     if ask.session.is_none() && (lacks("ARTIFACTS") || lacks("TASKS")) {
-        terminal::note("--change ID names the change from which ARTIFACTS and TASKS are taken");
+        terminal::note("ARTIFACTS and TASKS are taken from a change; name it with --change ID");
     }
 }
 
@@ -164,9 +167,11 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &TurnRequest) -> Va
             "metadata": template.metadata(),
         })
     });
-    // What an agent would expand is written otherwise when it is sent.
+
+    // Mentions that the agent would expand are escaped in the prompt that is sent.
     let sent =
         Some(draft.rendered()).filter(|sent| !draft.expands.is_empty() && *sent != draft.text());
+
     json!({
         "format": 1,
         "pack": workspace.pack.name,
@@ -195,13 +200,14 @@ fn variables(assembly: &Assembly) -> Vec<Value> {
             "name": used.name,
             "required": used.required,
             "bytes": used.bytes,
-            "source": source(assembly, &used.name),
+            "source": find_source(assembly, &used.name),
         })
     })
     .collect()
 }
 
-pub(super) fn source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
+/// Returns the source of a variable's value.
+pub(super) fn find_source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
     assembly
         .sources
         .iter()

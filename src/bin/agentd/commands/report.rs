@@ -1,4 +1,4 @@
-//! What became of a turn, row by row.
+//! The report of a turn on stderr, one row per fact.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use agentd::models::{
 };
 use agentd::orchestrator::{Overruled, TurnReport};
 
-use crate::terminal;
+use crate::{humanize, terminal};
 
-/// Tells what became of a turn.
-pub(super) fn tell(report: &TurnReport) {
+/// Prints the report of a turn.
+pub(super) fn print_turn(report: &TurnReport) {
     let TurnReport {
         session,
         turn,
@@ -20,75 +20,75 @@ pub(super) fn tell(report: &TurnReport) {
         prompt_bytes,
         ..
     } = report;
-    terminal::row(
+    terminal::eprint_row(
         "turn",
         format_args!("{session}/{turn}: {mode} by {agent}, {prompt_bytes} bytes sent"),
     );
-    if let Some(usage) = usage(report.usage) {
-        terminal::row("used", usage);
+
+    if let Some(usage) = describe_usage(report.usage) {
+        terminal::eprint_row("usage", usage);
     }
     if report.left_behind > 0 {
-        terminal::row(
-            "left",
-            format_args!(
-                "behind by the agent, and ended: {} of its processes",
-                report.left_behind
-            ),
-        );
+        let leftover = humanize::count(report.left_behind, "leftover process");
+        terminal::eprint_row("killed", leftover);
     }
     if report.repairs > 0 {
-        terminal::row("repairs", report.repairs);
+        terminal::eprint_row("repairs", report.repairs);
     }
     if let Some(verdict) = report.verdict {
-        terminal::row("verdict", verdict.name());
+        terminal::eprint_row("verdict", verdict.name());
     }
     if let Some(overruled) = &report.overruled {
-        terminal::row("counts as", counts_as(overruled));
+        terminal::eprint_row("effective verdict", describe_effective(overruled));
     }
-    for (heading, words) in report.findings.iter().map(finding) {
-        terminal::row(heading, words);
+
+    for (label, text) in report.findings.iter().map(finding_row) {
+        terminal::eprint_row(label, text);
     }
     if let Some(progress) = findings_progress(&report.findings) {
-        terminal::row("findings", progress);
+        terminal::eprint_row("findings", progress);
     }
+
     for marker in &report.response.markers {
         match marker {
             Marker::Named { name, value } => {
-                terminal::row("marker", format_args!("{name} {value}"))
+                terminal::eprint_row("marker", format_args!("{name} {value}"))
             }
             Marker::TaskStatus { id, status } => {
-                terminal::row("task", format_args!("{id} {}", status.name()))
+                terminal::eprint_row("task", format_args!("{id} {}", status.name()))
             }
             Marker::Review { .. } => {}
         }
     }
-    let settlements = report.settlements.iter();
-    settlements
-        .filter(|settlement| !is_list_of_findings(settlement))
-        .for_each(settlement);
+
+    let steps = report.settlements.iter();
+    steps
+        .filter(|step| !is_findings_list(step))
+        .for_each(print_step);
     for proposal in &report.proposals {
-        terminal::row(
+        terminal::eprint_row(
             "refused",
             format_args!("{}: {}", proposal.what, proposal.reason),
         );
     }
     for problem in &report.response.problems {
-        let (heading, words) = self::problem(problem, &report.reply);
-        terminal::row(heading, words);
+        let (label, text) = problem_row(problem, &report.reply);
+        terminal::eprint_row(label, text);
     }
+
     if let Some(gate) = &report.closed_gate {
-        terminal::row("gate", format_args!("does not hold: {gate}"));
+        terminal::eprint_row("gate", format_args!("not met: {gate}"));
     }
-    terminal::row("next", next(&report.state));
+    terminal::eprint_row("next", describe_next(&report.state));
 }
 
-/// Returns the result that counts, and the reason.
-pub(super) fn counts_as(overruled: &Overruled) -> String {
+/// Returns the verdict that takes effect, and the reason.
+pub(super) fn describe_effective(overruled: &Overruled) -> String {
     format!("{}: {}", overruled.result, overruled.reason)
 }
 
-/// Returns a finding under its heading.
-pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
+/// Returns the label and text of a finding.
+pub(super) fn finding_row(finding: &Finding) -> (&'static str, String) {
     (
         if finding.is_open() {
             "finding"
@@ -99,39 +99,40 @@ pub(super) fn finding(finding: &Finding) -> (&'static str, String) {
     )
 }
 
-/// Returns whether a settlement has a list of findings, which is shown by itself.
-pub(super) fn is_list_of_findings(settlement: &StepResult) -> bool {
-    settlement.operation == OperationId::FindingsNote && settlement.done
+/// Returns true if a step has recorded findings, which are printed as rows of their own.
+pub(super) fn is_findings_list(step: &StepResult) -> bool {
+    step.operation == OperationId::FindingsNote && step.done
 }
 
-/// Returns what was tolerated or ignored in a reply, under its heading.
-pub(super) fn problem(problem: &Problem, reply: &str) -> (&'static str, String) {
-    let heading = if problem.code == Code::QuotedEffect {
+/// Returns the label and text of a problem in a reply, with its line.
+pub(super) fn problem_row(problem: &Problem, reply: &str) -> (&'static str, String) {
+    let label = if problem.code == Code::QuotedEffect {
         "ignored"
     } else {
         "problem"
     };
     (
-        heading,
+        label,
         format!(
             "{} ({}){}",
             problem.message,
             problem.code,
-            place(reply, &problem.span)
+            quote_line(reply, &problem.span)
         ),
     )
 }
 
-/// Returns where in a reply something stands, and the line itself.
-fn place(reply: &str, span: &Range<usize>) -> String {
+/// Returns the number and text of the line of a reply at which a span starts.
+fn quote_line(reply: &str, span: &Range<usize>) -> String {
     let (Some(before), Some(within)) = (reply.get(..span.start), reply.get(span.clone())) else {
         return String::new();
     };
-    // Of a whole block of code, the line that holds a tag.
+    // In a block of code, the line with the tag is quoted.
     let inside = within
         .lines()
         .position(|line| line.contains('<'))
         .unwrap_or_default();
+
     let number = before.matches('\n').count() + inside;
     let line: String = reply
         .lines()
@@ -139,7 +140,7 @@ fn place(reply: &str, span: &Range<usize>) -> String {
         .unwrap_or_default()
         .trim()
         .chars()
-        .take(LINE)
+        .take(MAX_LINE_CHARS)
         .collect();
     if line.is_empty() {
         String::new()
@@ -148,31 +149,31 @@ fn place(reply: &str, span: &Range<usize>) -> String {
     }
 }
 
-/// How much of a line of a reply is shown.
-const LINE: usize = 100;
+/// Maximum length of a quoted line of a reply.
+const MAX_LINE_CHARS: usize = 100;
 
-/// Tells what became of something that was to be done.
-pub(super) fn settlement(settlement: &StepResult) {
-    if settlement.done {
-        terminal::row("done", &settlement.detail);
+/// Prints the result of a step.
+pub(super) fn print_step(step: &StepResult) {
+    if step.done {
+        terminal::eprint_row("done", &step.detail);
     } else {
         let StepResult {
             operation,
             target,
             detail,
             ..
-        } = settlement;
+        } = step;
         let what = if target.is_empty() {
             operation.as_str()
         } else {
             target
         };
-        terminal::row("not done", format_args!("{what}: {detail}"));
+        terminal::eprint_row("not done", format_args!("{what}: {detail}"));
     }
 }
 
-/// Returns what a call used, as far as the agent reports it.
-fn usage(usage: UsageMetrics) -> Option<String> {
+/// Returns the tokens and cost that the agent reports, or `None` if it does not report them.
+fn describe_usage(usage: UsageMetrics) -> Option<String> {
     let tokens = usage.tokens()?;
     let cost = usage
         .micro_dollars
@@ -181,11 +182,11 @@ fn usage(usage: UsageMetrics) -> Option<String> {
     Some(format!("{tokens} tokens{cost}"))
 }
 
-fn next(state: &State) -> String {
+fn describe_next(state: &State) -> String {
     match (state.ended, &state.mode) {
         (Some(true), _) => "done".to_owned(),
         (Some(false), _) => "stopped".to_owned(),
         (None, Some(mode)) => mode.to_string(),
-        (None, None) => "nothing".to_owned(),
+        (None, None) => "-".to_owned(),
     }
 }

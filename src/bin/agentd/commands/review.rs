@@ -1,4 +1,4 @@
-//! `agentd review`: the review phase of a change, or one verdict on what is there.
+//! `agentd review`: the review phase of a change, or a review of the current branch.
 
 use agentd::models::{AgentName, Mode, SessionId};
 use agentd::ops::{LeftOut, short_commit, some_left_out};
@@ -14,9 +14,9 @@ use super::run::ChangeRunner;
 use super::session::CliSession;
 use crate::args::{Args, ReviewArgs};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
-/// The pack of what goes without a plan.
+/// Pack of reviews and fixes without a plan.
 pub(super) const LIGHT: &str = "light";
 
 pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
@@ -27,10 +27,12 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         runner.request.only = Some(mode);
         return runner.run();
     }
+
     let options = &given.options;
     let root = project::root(args)?;
     let base = ReviewBase::find(&root, &project::git(), given.base.as_deref())?;
     let workspace = project::review_workspace(&base, &root, LIGHT)?;
+
     let instructions = match (&given.mind, &workspace.pack.mode(&mode)?.request) {
         (Some(mind), _) => mind.clone(),
         (None, Some(request)) => request.clone(),
@@ -48,6 +50,7 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
         agent: Some(agent.clone()),
         ..ask
     };
+
     let mut cli = CliSession::open(
         args,
         "agentd review",
@@ -58,38 +61,41 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
     if options.send.trust {
         cli.run.trust = AcceptNow::Checks;
     }
+
     let driver = cli.driver(args, &agent)?;
     let (result, shown) = cli.with_context(false, |context, _| {
         review_tree(context, driver.as_ref(), &ask, &base, !given.no_checks)
     })?;
     let reviewed = result?;
     shown.map_err(Failure::Output)?;
+
     let Some(reviewed) = reviewed else {
         if !given.allow_empty {
             return Err(nothing_to_review().into());
         }
         if options.json {
-            terminal::json(&json!({"files": [], "findings": [], "verdict": null}))?;
+            terminal::print_json(&json!({"files": [], "findings": [], "verdict": null}))?;
         } else {
-            terminal::note("nothing has changed, so there is nothing to review");
+            terminal::note("nothing to review: nothing differs from the base");
         }
         return Ok(exit::OK);
     };
-    tell(reviewed, options.json)
+
+    print_review(reviewed, options.json)
 }
 
-/// Returns the error of a review without a difference. In CI that is more often a wrong base than an empty change, so it
-/// must not look like a PASS.
+/// Returns the error for a branch that equals its base. In CI the cause is more often a wrong base than an empty change,
+/// so it must not look like a PASS.
 fn nothing_to_review() -> Error {
     Error::new(
         ErrorKind::NothingToReview,
-        "nothing differs from the base, so nothing was reviewed",
+        "nothing to review: nothing differs from the base",
     )
-    .with_hint("name another base with --base, or exit with 0 in this case with --allow-empty")
+    .with_hint("pass another base with --base, or accept an empty review with --allow-empty")
 }
 
-/// Tells what a review came to, and returns its verdict as an exit code.
-fn tell(reviewed: ReviewReport, as_json: bool) -> Outcome {
+/// Prints the result of a review, and returns the exit code of its verdict.
+fn print_review(reviewed: ReviewReport, as_json: bool) -> Outcome {
     if !reviewed.definitions_changed.is_empty() {
         let files: Vec<String> = reviewed
             .definitions_changed
@@ -97,19 +103,20 @@ fn tell(reviewed: ReviewReport, as_json: bool) -> Outcome {
             .map(|path| escape_file_name(path).into_owned())
             .collect();
         terminal::warning(format_args!(
-            "the change edits definitions of agentd: {}; the review used those of {}",
+            "this branch edits agentd's definitions: {}; the review used those of {}",
             files.join(", "),
             short_commit(&reviewed.definitions_from)
         ));
     }
+
     if as_json {
         let turn = format!("{}/{}", reviewed.report.session, reviewed.report.turn);
         let mut value = serde_json::to_value(&reviewed).unwrap_or_default();
         value["turn"] = json!(turn);
         value["message"] = json!(reviewed.report.response.message);
-        terminal::json(&value)?;
+        terminal::print_json(&value)?;
     } else {
-        terminal::data(|out| {
+        terminal::write_data(|out| {
             for finding in &reviewed.findings {
                 writeln!(out, "{finding}")?;
                 finding
@@ -122,29 +129,33 @@ fn tell(reviewed: ReviewReport, as_json: bool) -> Outcome {
                 message => writeln!(out, "{message}"),
             }
         })?;
-        report::tell(&reviewed.report);
+        report::print_turn(&reviewed.report);
+
         let left_out: Vec<&LeftOut> = reviewed.left_out.iter().collect();
         for file in some_left_out(&left_out) {
-            terminal::row("not shown", file);
+            terminal::eprint_row("not shown", file);
         }
-        terminal::row(
+        terminal::eprint_row(
             "reviewed",
             format_args!(
-                "{} files against {}",
-                reviewed.files.len(),
+                "{} against {}",
+                humanize::count(reviewed.files.len() as u64, "file"),
                 short_commit(&reviewed.base)
             ),
         );
         match (&reviewed.overruled, reviewed.verdict) {
-            (Some(overruled), _) => terminal::row("counts as", report::counts_as(overruled)),
-            (None, Some(verdict)) => terminal::row("counts as", verdict.name()),
+            (Some(overruled), _) => {
+                terminal::eprint_row("effective verdict", report::describe_effective(overruled));
+            }
+            (None, Some(verdict)) => terminal::eprint_row("effective verdict", verdict.name()),
             (None, None) => {}
         }
     }
+
     match (reviewed.report.fault, reviewed.verdict) {
         (Some(fault), _) => Err(fault.into()),
         (None, Some(ReviewResult::Pass)) => Ok(exit::OK),
-        (None, Some(ReviewResult::MajorIssues | ReviewResult::Rejected)) => Ok(exit::GIVEN_UP),
+        (None, Some(ReviewResult::MajorIssues | ReviewResult::Rejected)) => Ok(exit::ABANDONED),
         (None, Some(_)) => Ok(exit::FINDINGS),
         (None, None) => Ok(exit::VERDICT),
     }

@@ -1,6 +1,7 @@
-//! `agentd run` and the commands for one phase: options in, progress and the status of the change out.
+//! `agentd run` and the commands for one phase.
 
 use std::io;
+use std::path::PathBuf;
 
 use agentd::apply::NextStep;
 use agentd::config::{CheckCommand, Finish};
@@ -13,24 +14,24 @@ use agentd::store::SqliteStore;
 use agentd::{Error, ErrorKind, Result, ReviewResult};
 use serde_json::json;
 
-use super::input::text;
+use super::input::read_argument;
 use super::report;
 use super::session::{CliSession, Watcher, print_report};
 use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, project, signals};
+use crate::{exit, humanize, project, signals};
 
 pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
     let change = SessionId::new(given.change.as_str())?;
     let mut runner = ChangeRunner::open(args, "agentd run", &change, None, &given.options)?;
-    runner.request.request = given.request.as_deref().map(text).transpose()?;
+    runner.request.request = given.request.as_deref().map(read_argument).transpose()?;
     runner.run()
 }
 
 pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
     let change = SessionId::new(given.change.as_str())?;
     let mut runner = ChangeRunner::open(args, "agentd plan", &change, None, &given.options)?;
-    runner.request.request = given.request.as_deref().map(text).transpose()?;
+    runner.request.request = given.request.as_deref().map(read_argument).transpose()?;
     runner.request.only = Some(Mode::new("plan")?);
     runner.run()
 }
@@ -59,12 +60,12 @@ impl<'a> ChangeRunner<'a> {
         pack: Option<&str>,
         options: &'a RunOptions,
     ) -> Result<Self> {
-        let used = project::pack_of(args, change)?;
-        let workspace = project::workspace(args, used.as_deref().or(pack))?;
+        let recorded = project::find_pack(args, change)?;
+        let workspace = project::workspace(args, recorded.as_deref().or(pack))?;
         Self::with_workspace(args, name, change, workspace, options)
     }
 
-    /// Uses a project that is open already.
+    /// Creates a runner for an open project.
     pub(super) fn with_workspace(
         args: &Args,
         name: &str,
@@ -78,6 +79,7 @@ impl<'a> ChangeRunner<'a> {
             model: options.model.clone(),
             ..ChangeRequest::new(change.clone())
         };
+
         Ok(Self {
             cli: CliSession::open(args, name, workspace, &options.send, options.json)?,
             options,
@@ -85,7 +87,7 @@ impl<'a> ChangeRunner<'a> {
         })
     }
 
-    /// Records a decision, and nothing else.
+    /// Records a decision without running the change.
     pub(super) fn decide(&mut self, decision: &PersonDecision) -> Result<(), Failure> {
         let change = &self.request.change;
         let (result, shown) = self.cli.with_context(self.options.json, |context, _| {
@@ -105,9 +107,11 @@ impl<'a> ChangeRunner<'a> {
         let options = self.options;
         let json = options.json;
         let request = &self.request;
+
         if request.request.is_some() {
             self.check_start()?;
         }
+
         let mut printed = Ok(());
         let (result, shown) = self.cli.with_context(json, |context, watcher| {
             if let Some(PersonDecision { decision, note }) = decision {
@@ -117,16 +121,18 @@ impl<'a> ChangeRunner<'a> {
                 options,
                 watcher: Some(watcher),
             };
+
             let mut progress = |event: ChangeEvent<'_>| {
                 watcher.flush();
                 printed = print_event(&event, json);
-                match printed.is_err() || watcher.has_failed() {
-                    true => Err(Error::new(ErrorKind::FileUnusable, "stdout is closed")),
-                    false => Ok(()),
+                if printed.is_err() || watcher.has_failed() {
+                    return Err(Error::new(ErrorKind::FileUnusable, "stdout is closed"));
                 }
+                Ok(())
             };
             run_change(context, request, &mut decider, &mut progress)
         })?;
+
         printed.map_err(Failure::Output)?;
         shown.map_err(Failure::Output)?;
         let outcome = result?;
@@ -135,7 +141,7 @@ impl<'a> ChangeRunner<'a> {
         Ok(exit_code(&outcome, self.request.only.is_some()))
     }
 
-    /// Refuses a change that cannot be started before a ledger is created for it.
+    /// Checks that the change can be started, before a ledger is created for it.
     fn check_start(&self) -> Result<()> {
         let workspace = &self.cli.workspace;
         if SqliteStore::open_existing(&workspace.root)?.is_some() {
@@ -157,7 +163,7 @@ impl<'a> ChangeRunner<'a> {
 
     fn print_status(&self, status: &ChangeStatus) -> io::Result<()> {
         if self.options.json {
-            return terminal::json_line(&json!({
+            return terminal::print_json_line(&json!({
                 "event": "standing", "change": status.change, "state": status.state,
                 "tree": status.tree, "questions": status.questions(), "stands": status.next,
             }));
@@ -172,7 +178,7 @@ fn print_event(event: &ChangeEvent<'_>, json: bool) -> io::Result<()> {
     match event {
         ChangeEvent::TurnTaken(report) => print_report(report, json),
         ChangeEvent::StepsRetried(results) if !json => {
-            results.iter().for_each(report::settlement);
+            results.iter().for_each(report::print_step);
             Ok(())
         }
         _ => Ok(()),
@@ -184,9 +190,9 @@ fn exit_code(outcome: &ChangeOutcome, is_phase: bool) -> u8 {
     let status = &outcome.status;
     match status.next {
         NextStep::Over { done: false } => match status.state.progress.verdict {
-            // A change that passed its review was stopped by its checks.
+            // The review passed, and failing checks stopped the change.
             Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
-            _ => exit::GIVEN_UP,
+            _ => exit::ABANDONED,
         },
         NextStep::Rounds { .. } | NextStep::Answers { .. } | NextStep::Person { .. } => {
             exit::FORBIDDEN
@@ -199,7 +205,7 @@ fn exit_code(outcome: &ChangeOutcome, is_phase: bool) -> u8 {
 /// Decides by the options of the command, and asks on the terminal.
 struct TerminalDecider<'a> {
     options: &'a RunOptions,
-    /// `None` before the run has started.
+    /// `None` before the run starts.
     watcher: Option<&'a Watcher>,
 }
 
@@ -226,16 +232,16 @@ impl Decider for TerminalDecider<'_> {
         }
         self.flush();
         for command in commands {
-            terminal::row("check", &command.run);
+            terminal::eprint_row("check", &command.run);
         }
-        let question = "these checks of the project would be run after the agent has changed it; accept them? [y/N]";
+        let question = "these checks will run on the code that the agent writes; trust them? [y/N]";
         let answer = self.ask(question)?.unwrap_or_default();
         Ok(answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes"))
     }
 }
 
 impl TerminalDecider<'_> {
-    /// Asks questions one by one. Returns `None` if there is no terminal, or a question is not answered.
+    /// Asks questions one by one. Returns `None` without a terminal, or if a question is not answered.
     fn ask_all(&self, questions: &[String]) -> Result<Option<String>> {
         if questions.is_empty() || !terminal::can_ask() {
             return Ok(None);
@@ -259,91 +265,104 @@ impl TerminalDecider<'_> {
 
     fn ask(&self, question: &str) -> Result<Option<String>> {
         self.flush();
-        signals::while_asking(|| terminal::ask(question)).map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "the answer cannot be read").with_source(error)
+        signals::while_asking(|| terminal::ask_question(question)).map_err(|error| {
+            Error::new(ErrorKind::FileUnusable, "cannot read the answer").with_source(error)
         })
     }
 }
 
-/// Prints where a change is, and what to do next.
+/// Prints the status of a change, what to review, and the commands to continue.
 fn print_next_step(status: &ChangeStatus, merges: bool) {
-    let session = &status.change;
-    let folder = status.tree.join(paths::change_folder(session));
-    let folder = if folder.is_dir() {
-        folder
-    } else {
-        status.tree.clone()
-    };
-    let folder = folder.display().to_string();
+    let change = &status.change;
     match &status.next {
         NextStep::Ready { mode } => {
-            terminal::row("next", format_args!("{mode}: `agentd run {session}`"))
+            terminal::eprint_row("next", format_args!("{mode}: `agentd run {change}`"));
         }
         NextStep::Approval { mode } | NextStep::Person { mode, .. } => {
-            terminal::row("waits", format_args!("for your approval before {mode}"));
+            terminal::eprint_row("status", format_args!("awaiting approval before {mode}"));
             if let NextStep::Person { reason, .. } = &status.next {
-                terminal::row("look at", reason);
+                terminal::eprint_row("reason", reason);
             }
-            terminal::row("read", folder);
-            terminal::row(
-                "then",
+            terminal::eprint_row("review", review_folder(status).display());
+            terminal::eprint_row(
+                "next",
                 format_args!(
-                    "agentd approve {session} | agentd revise {session} --note \"…\" | agentd reject {session}"
+                    "agentd approve {change} | agentd revise {change} --note \"…\" | agentd reject {change}"
                 ),
             );
         }
         NextStep::Answers { mode, .. } => {
-            terminal::row("waiting", format_args!("for your answers to {mode}"));
-            status
-                .questions()
-                .iter()
-                .for_each(|question| terminal::row("question", question));
-            terminal::row(
-                "then",
+            terminal::eprint_row("status", format_args!("awaiting answers to {mode}"));
+            for question in status.questions() {
+                terminal::eprint_row("question", question);
+            }
+            terminal::eprint_row(
+                "next",
                 format_args!(
-                    "agentd revise {session} --note \"the answers\" | agentd approve {session}"
+                    "agentd revise {change} --note \"the answers\" | agentd approve {change}"
                 ),
             );
         }
         NextStep::Rounds { mode, rounds } => {
-            terminal::row(
-                "waits",
-                format_args!("for you: {mode} has gone round {rounds} times without an end"),
+            let rounds = humanize::count(*rounds, "round");
+            terminal::eprint_row(
+                "status",
+                format_args!("stuck: {mode} reached the limit of {rounds}"),
             );
-            terminal::row("read", folder);
-            terminal::row(
-                "then",
+            terminal::eprint_row("review", review_folder(status).display());
+            terminal::eprint_row(
+                "next",
                 format_args!(
-                    "agentd revise {session} --note \"…\" | agentd approve {session} | agentd cancel {session}"
+                    "agentd revise {change} --note \"…\" | agentd approve {change} | agentd cancel {change}"
                 ),
             );
         }
-        NextStep::Over { done: true } => {
-            match status
-                .state
-                .change
-                .as_ref()
-                .and_then(|opened| opened.onto.as_ref())
-                .filter(|_| merges)
-            {
-                Some(onto) => {
-                    terminal::row("done", format_args!("{session}; see `git log {onto}`"))
-                }
-                None => terminal::row(
-                    "done",
-                    format_args!("{session}; it is on its branch agentd/{session}"),
-                ),
-            }
-        }
+        NextStep::Over { done: true } => print_done(status, merges),
         NextStep::Over { done: false } => {
-            terminal::row("given up", format_args!("{session}; its branch stays"));
+            print_abandoned(change);
             if status.tree.is_dir() {
-                terminal::row("read", folder);
+                terminal::eprint_row("review", review_folder(status).display());
             }
-            terminal::row(
-                "then",
-                format_args!("agentd revise {session} --note \"…\" takes it up again"),
+            terminal::eprint_row(
+                "next",
+                format_args!("to reopen it: agentd revise {change} --note \"…\""),
             );
         }
+    }
+}
+
+/// Prints where the result of a finished change is.
+fn print_done(status: &ChangeStatus, merges: bool) {
+    let change = &status.change;
+    let opened = status.state.change.as_ref();
+    match opened.and_then(|opened| opened.onto.as_ref()) {
+        Some(onto) if merges => {
+            terminal::eprint_row(
+                "status",
+                format_args!("done: {change} is merged into {onto}"),
+            );
+        }
+        _ => terminal::eprint_row(
+            "status",
+            format_args!("done: {change} is on branch agentd/{change}"),
+        ),
+    }
+}
+
+/// Prints that a change is abandoned, and where its work is.
+pub(super) fn print_abandoned(change: &SessionId) {
+    terminal::eprint_row(
+        "status",
+        format_args!("abandoned: branch agentd/{change} is kept"),
+    );
+}
+
+/// Returns the folder of the change's documents, or its worktree if there are none.
+fn review_folder(status: &ChangeStatus) -> PathBuf {
+    let folder = status.tree.join(paths::change_folder(&status.change));
+    if folder.is_dir() {
+        folder
+    } else {
+        status.tree.clone()
     }
 }

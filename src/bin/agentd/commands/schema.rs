@@ -9,8 +9,8 @@ use crate::terminal::{self, Outcome};
 
 pub(super) fn run(value: SchemaOf) -> Outcome {
     match value {
-        SchemaOf::Prompt => terminal::json(&UnifiedPrompt::json_schema())?,
-        SchemaOf::State => terminal::json(&Work::json_schema())?,
+        SchemaOf::Prompt => terminal::print_json(&UnifiedPrompt::json_schema())?,
+        SchemaOf::State => terminal::print_json(&Work::json_schema())?,
     }
     Ok(exit::OK)
 }

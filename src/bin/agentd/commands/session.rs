@@ -1,4 +1,4 @@
-//! Everything that commands which send a prompt share: the ledger, the agents, the progress view and signals.
+//! Shared parts of the commands that send prompts: ledger, agents, progress view and signals.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use agentd::store::SqliteStore;
 use agentd::{Error, ErrorKind, Result};
 use serde_json::json;
 
-use super::input::from_here;
+use super::input::resolve_path;
 use super::report;
 use crate::args::{Args, SendArgs};
 use crate::terminal::{self, Failure, Outcome};
@@ -35,7 +35,7 @@ pub(super) struct CliSession {
 }
 
 impl CliSession {
-    /// Finds the agents of a project.
+    /// Creates the drivers of the project's agents, and the options of the run.
     pub(super) fn open(
         args: &Args,
         name: &str,
@@ -49,15 +49,15 @@ impl CliSession {
             let scripted = read_script(args, script)?;
             drivers.registered.register(SCRIPTED, scripted);
         }
-        let (budget, limits) = (workspace.settings.budget, workspace.settings.limits);
+
         let trust = if given.trust {
             AcceptNow::Everything
         } else {
             AcceptNow::Nothing
         };
         let run = Run {
-            budget,
-            limits,
+            budget: workspace.settings.budget,
+            limits: workspace.settings.limits,
             trust,
             git: project::git(),
             ..Run::new(name)?
@@ -74,7 +74,7 @@ impl CliSession {
     /// Returns the driver of an agent.
     pub(super) fn driver(&self, args: &Args, agent: &AgentName) -> Result<Arc<dyn Driver>> {
         if agent.as_str().starts_with(REPLAY_PREFIX) {
-            return find_driver(&self.drivers, &ledger(args)?, agent);
+            return find_driver(&self.drivers, &open_ledger_of(args)?, agent);
         }
         self.drivers.find(agent.as_str())
     }
@@ -95,12 +95,13 @@ impl CliSession {
             }
             None => Ok(exit::OK),
         };
-        // A closed stdout does not undo the turn.
+
+        // The turn is taken even if stdout is closed.
         shown.map_err(Failure::Output).and(outcome)
     }
 
-    /// Runs `work` with an open ledger: interrupted work of earlier runs is finished first, progress is shown while it
-    /// happens, and signals stop it. Returns the result, and whether its progress could be shown.
+    /// Runs `work` with an open ledger. Interrupted turns of earlier runs are recovered first; progress is shown meanwhile,
+    /// and signals stop the work. Returns its result, and the result of writing progress to stdout.
     pub(super) fn with_context<T>(
         &mut self,
         json: bool,
@@ -109,7 +110,7 @@ impl CliSession {
         let store = open_ledger(&self.workspace, self.run.trust)?;
         let (sender, receiver) = progress_channel();
         self.run.progress = Some(sender.clone());
-        let over = signals::stop_on(&self.run.stop);
+        let finished = signals::stop_on_signals(&self.run.stop);
         let view = progress_view::View::new(json, self.grammars());
         let watcher = Watcher {
             sender,
@@ -126,7 +127,7 @@ impl CliSession {
         };
         let result = recover_all(&context).and_then(|_| work(&context, &watcher));
 
-        over.tell();
+        finished.set();
         drop(watcher);
         self.run.progress = None;
         Ok((result, thread.join().unwrap_or(Ok(()))))
@@ -142,7 +143,7 @@ impl CliSession {
     }
 }
 
-/// The thread that shows the progress of a run.
+/// Handle of the thread that shows the progress of a run.
 pub(super) struct Watcher {
     sender: ProgressSender,
     has_failed: Arc<AtomicBool>,
@@ -152,10 +153,10 @@ impl Watcher {
     /// Waits until all progress so far is shown, so that something else can be printed.
     pub(super) fn flush(&self) {
         self.sender.flush();
-        terminal::clear_lines();
+        terminal::clear_live_lines();
     }
 
-    /// Returns true once stdout cannot be written to any more.
+    /// Returns true once writing to stdout has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::SeqCst)
     }
@@ -167,54 +168,62 @@ pub(super) fn print_report(report: &TurnReport, json: bool) -> io::Result<()> {
         let fault = report.fault.as_ref().map(|fault| {
             json!({"kind": fault.kind().name(), "message": fault.message(), "hint": fault.hint()})
         });
-        return terminal::json_line(&json!({"event": "report", "report": report, "fault": fault}));
+        return terminal::print_json_line(
+            &json!({"event": "report", "report": report, "fault": fault}),
+        );
     }
     if !report.response.message.is_empty() {
-        terminal::data(|out| writeln!(out, "{}", report.response.message))?;
+        terminal::write_data(|out| writeln!(out, "{}", report.response.message))?;
     }
-    report::tell(report);
+    report::print_turn(report);
     Ok(())
 }
 
 /// Reads the script of the agent `scripted`.
 fn read_script(args: &Args, script: &Path) -> Result<Scripted> {
-    let path = from_here(args, script)?;
+    let path = resolve_path(args, script)?;
     Scripted::read(&ops::read_text(&path)?, &path.display().to_string())
 }
 
-/// Returns the error for a session of which the ledger has nothing.
-pub(super) fn no_turn(session: &SessionId) -> Error {
+/// Returns the error for a session that is not in the ledger.
+pub(super) fn no_turns_error(session: &SessionId) -> Error {
     Error::new(
         ErrorKind::TurnNotFound,
-        format!("no turn of `{session}` was taken yet"),
+        format!("no turns in session `{session}`"),
     )
-    .with_hint("`agentd log` lists the turns")
+    .with_hint("list turns with `agentd log`")
 }
 
-/// Returns the ledger of a project if there is one, to be looked at, and says so if it was not made here.
-pub(super) fn look(root: &Path, user: Option<&Path>) -> Result<Option<SqliteStore>> {
+/// Opens the ledger of a project for reading, if there is one. Prints a note if it is not trusted.
+pub(super) fn open_existing_ledger(
+    root: &Path,
+    user: Option<&Path>,
+) -> Result<Option<SqliteStore>> {
     project::check_ledger_place(root)?;
     let store = SqliteStore::open_existing(root)?;
     if let Some(store) = &store
         && !is_ledger_trusted(root, user, store).unwrap_or(false)
     {
         terminal::note(
-            "this ledger was not made here, or the project was moved; no turn is taken with it until you accept it with `agentd trust`",
+            "this ledger was created elsewhere, or the project was moved; to take turns with it, run `agentd trust`",
         );
     }
     Ok(store)
 }
 
-/// Returns the ledger of the project if there is one; a command that only looks makes none.
-pub(super) fn ledger(args: &Args) -> Result<SqliteStore> {
+/// Opens the ledger of the project for reading.
+///
+/// # Errors
+///
+/// `TurnNotFound` if there is none; a command that only reads does not create one.
+pub(super) fn open_ledger_of(args: &Args) -> Result<SqliteStore> {
     let places = project::places(args)?;
     let root = project::root(args)?;
-    look(&root, places.user.as_deref())?.ok_or_else(|| {
+    open_existing_ledger(&root, places.user.as_deref())?.ok_or_else(|| {
         let message = format!(
-            "no turn was taken in `{}` yet",
+            "no turns in `{}`",
             root.display().to_string().escape_debug()
         );
-        Error::new(ErrorKind::TurnNotFound, message)
-            .with_hint("`agentd turn` takes one, and `agentd log` lists them")
+        Error::new(ErrorKind::TurnNotFound, message).with_hint("take one with `agentd turn`")
     })
 }

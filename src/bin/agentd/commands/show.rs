@@ -1,78 +1,73 @@
-//! `agentd show`, `agentd diff` and `agentd export`: what the ledger holds.
+//! `agentd show`, `agentd diff` and `agentd export`: turns and events of the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
 use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
-use agentd::orchestrator::{
-    CallRecord, TurnRecord, Workspace, format_utc, ledger_text, load_findings,
-};
+use agentd::orchestrator::{CallRecord, TurnRecord, Workspace, format_utc, ledger_text};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
 use serde_json::{Value, json};
 
 use super::report;
-use super::session::{ledger, no_turn};
+use super::session::{no_turns_error, open_ledger_of};
 use crate::args::{Args, ShowArgs};
 use crate::terminal::{self, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
-    let store = ledger(args)?;
+    let store = open_ledger_of(args)?;
     let turn = TurnRecord::find(&store, &given.turn)?;
+
     if given.prompt {
-        terminal::text(&turn.call_prompt(&store, given.call.unwrap_or(1))?)?;
+        terminal::print_text(&turn.call_prompt(&store, given.call.unwrap_or(1))?)?;
     } else if given.reply {
         print_reply(&store, &turn, given.call)?;
     } else if given.fit {
         let fit: Value =
             serde_json::from_str(&ledger_text(&store, &turn.started.fit)?).unwrap_or_default();
-        terminal::json(&fit)?;
+        terminal::print_json(&fit)?;
     } else if given.response {
-        let (response, _) = turn.read_again(&workspace(args, &turn)?, &store)?;
-        terminal::json(&response)?;
+        let (response, _) = turn.read_again(&open_workspace(args, &turn)?, &store)?;
+        terminal::print_json(&response)?;
     } else if given.json {
-        terminal::json(
-            &json!({"started_at": format_utc(turn.at), "turn": turn, "findings": findings(&store, &turn)}),
+        terminal::print_json(
+            &json!({"started_at": format_utc(turn.at), "turn": turn, "findings": load_findings(&store, &turn)}),
         )?;
     } else {
-        let read = workspace(args, &turn).and_then(|workspace| turn.read_again(&workspace, &store));
-        tell(
-            &store,
-            &turn,
-            read.ok().map(|(response, _)| response).as_ref(),
-        )?;
+        let workspace = open_workspace(args, &turn);
+        let parsed = workspace.and_then(|workspace| turn.read_again(&workspace, &store));
+        let response = parsed.ok().map(|(response, _)| response);
+        print_turn(&store, &turn, response.as_ref())?;
     }
     Ok(exit::OK)
 }
 
 /// Opens the project with the pack of a turn.
-pub(super) fn workspace(args: &Args, turn: &TurnRecord) -> Result<Workspace> {
+pub(super) fn open_workspace(args: &Args, turn: &TurnRecord) -> Result<Workspace> {
     project::workspace(args, Some(&turn.started.pack))
 }
 
-fn tell(
+/// Prints the record of a turn. `parsed` is its reply as it is parsed now.
+fn print_turn(
     store: &SqliteStore,
     turn: &TurnRecord,
-    read: Option<&Response>,
+    parsed: Option<&Response>,
 ) -> Result<(), terminal::Failure> {
     let started = &turn.started;
     let mut rows = vec![
         ("turn", turn.name()),
         ("started", format_utc(turn.at)),
-        (
-            "mode",
-            format!("{} of the pack {}", started.mode, started.pack),
-        ),
+        ("mode", format!("{} of pack {}", started.mode, started.pack)),
         ("agent", started.agent.clone()),
     ];
     rows.extend(started.model.iter().map(|model| ("model", model.clone())));
     rows.push((
         "prompt",
         format!(
-            "{} bytes in {} segments",
+            "{} bytes in {}",
             started.prompt_bytes,
-            started.prompt.len()
+            humanize::count(started.prompt.len() as u64, "segment")
         ),
     ));
     rows.extend(
@@ -80,6 +75,7 @@ fn tell(
             .iter()
             .map(|found| ("found", found.detail.clone())),
     );
+
     for (number, call) in (1..).zip(&turn.calls) {
         rows.push(("call", describe_call(number, call)));
         let detail = call
@@ -89,89 +85,92 @@ fn tell(
         rows.extend(
             detail
                 .filter(|detail| !detail.is_empty())
-                .map(|detail| ("said", detail)),
+                .map(|detail| ("output", detail)),
         );
     }
+
     if let Some(replied) = &turn.replied {
         rows.extend(
             replied
                 .verdict
                 .map(|verdict| ("verdict", verdict.name().to_owned())),
         );
-        rows.extend(replied.fault.iter().map(|fault| ("fault", fault.clone())));
+        rows.extend(replied.fault.iter().map(|fault| ("error", fault.clone())));
     }
-    rows.extend(findings(store, turn).iter().map(report::finding));
-    for settlement in turn
-        .settlements
-        .iter()
-        .filter(|settlement| !report::is_list_of_findings(settlement))
-    {
-        let heading = if settlement.done { "done" } else { "not done" };
-        rows.push((heading, settlement.detail.clone()));
+    rows.extend(load_findings(store, turn).iter().map(report::finding_row));
+
+    let steps = turn.settlements.iter();
+    for step in steps.filter(|step| !report::is_findings_list(step)) {
+        let label = if step.done { "done" } else { "not done" };
+        rows.push((label, step.detail.clone()));
     }
+
     let reply = turn
         .reply(store)
         .map(|(reply, _)| reply)
         .unwrap_or_default();
-    for proposal in read.map_or(&[][..], |response| &response.proposals) {
+    for proposal in parsed.map_or(&[][..], |response| &response.proposals) {
         rows.push(("refused", format!("{}: {}", proposal.what, proposal.reason)));
     }
     rows.extend(
-        read.map_or(&[][..], |response| &response.problems)
+        parsed
+            .map_or(&[][..], |response| &response.problems)
             .iter()
-            .map(|problem| report::problem(problem, &reply)),
+            .map(|problem| report::problem_row(problem, &reply)),
     );
+
     rows.extend(turn.next.iter().map(|mode| ("next", mode.to_string())));
     rows.extend(
         turn.ended
             .map(|done| ("next", if done { "done" } else { "stopped" }.to_owned())),
     );
-    terminal::rows(&rows)?;
+    terminal::print_rows(&rows)?;
+
     if let Ok((reply, _)) = turn.reply(store) {
         terminal::note(format_args!(
-            "--prompt, --reply ({} bytes), --response and --fit print those",
+            "print the parts with --prompt, --reply ({} bytes), --response or --fit",
             reply.len()
         ));
     }
     Ok(())
 }
 
-/// Returns the findings that were noted after a turn, as far as the ledger has them.
-fn findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
+/// Returns the findings that were recorded after a turn; none if the ledger is damaged there.
+fn load_findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
     let noted = turn
         .settlements
         .iter()
         .rev()
-        .find(|settlement| report::is_list_of_findings(settlement));
-    let list = noted.and_then(|settlement| settlement.report.as_ref());
-    list.and_then(|list| load_findings(store, list).ok())
+        .find(|step| report::is_findings_list(step));
+    let list = noted.and_then(|step| step.report.as_ref());
+    list.and_then(|list| agentd::orchestrator::load_findings(store, list).ok())
         .unwrap_or_default()
 }
 
-/// Prints the reply of a call, by default the one that counts as the turn's; stderr says if there are others.
+/// Prints the reply of a call, by default the turn's effective one. A note on stderr mentions other calls.
 fn print_reply(
     store: &SqliteStore,
     turn: &TurnRecord,
     call: Option<usize>,
 ) -> Result<(), terminal::Failure> {
     if let Some(number) = call {
-        return Ok(terminal::text(&turn.call_reply(store, number)?)?);
+        return Ok(terminal::print_text(&turn.call_reply(store, number)?)?);
     }
 
     let (reply, _) = turn.reply(store)?;
-    terminal::text(&reply)?;
+    terminal::print_text(&reply)?;
 
     let calls = turn.calls.len();
     if let Some(number) = turn.reply_call().filter(|_| calls > 1) {
         terminal::note(format_args!(
-            "this is the reply of call {number} of {calls}; `--call N` prints another, `agentd show {}` lists them",
+            "this is the reply of call {number} of {calls}; print another one with `--call N`, list calls with `agentd show {}`",
             turn.name()
         ));
     }
     Ok(())
 }
 
-/// Returns a call on one line: number, reason, end, tokens, cost, duration.
+/// Returns a call on one line: number, reason, outcome, tokens, cost, duration.
 fn describe_call(number: usize, call: &CallRecord) -> String {
     let why = match call.why {
         Why::Ask => "ask",
@@ -183,7 +182,7 @@ fn describe_call(number: usize, call: &CallRecord) -> String {
 
     let end = answered.end.name();
     let salvaged = if answered.salvaged {
-        ", found later"
+        ", recovered later"
     } else {
         ""
     };
@@ -192,32 +191,35 @@ fn describe_call(number: usize, call: &CallRecord) -> String {
         0 => String::new(),
         micros => format!(", {}", dollars(micros)),
     };
-    let time = answered.milliseconds;
-    let left = match answered.left_behind {
+    let time = humanize::duration(answered.milliseconds);
+    let killed = match answered.left_behind {
         0 => String::new(),
-        left => format!(", leftover processes: {left}"),
+        left => {
+            let processes = humanize::count(left, "leftover process");
+            format!(", killed {processes}")
+        }
     };
-    format!("{number}: {why}, {end}{salvaged}, {tokens} tokens{cost}, {time} ms{left}")
+    format!("{number}: {why}, {end}{salvaged}, {tokens} tokens{cost}, {time}{killed}")
 }
 
 pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
-    let store = ledger(args)?;
-    let (old, new) = (
-        TurnRecord::find(&store, old)?,
-        TurnRecord::find(&store, new)?,
-    );
-    let pairs = pairs(&old.started.prompt, &new.started.prompt);
+    let store = open_ledger_of(args)?;
+    let old = TurnRecord::find(&store, old)?;
+    let new = TurnRecord::find(&store, new)?;
+    let pairs = pair_segments(&old.started.prompt, &new.started.prompt);
+
     if json {
         let rows: Vec<Value> = pairs.iter().map(|pair| pair.json()).collect();
-        terminal::json(&rows)?;
+        terminal::print_json(&rows)?;
         return Ok(exit::OK);
     }
+
     let mut all = String::new();
     for pair in &pairs {
         let name = pair.name();
         match (pair.old, pair.new) {
             (Some(a), Some(b)) if a.texts == b.texts => {
-                all.push_str(&format!("  {name}: the same, {} bytes\n", a.bytes));
+                all.push_str(&format!("  {name}: unchanged, {} bytes\n", a.bytes));
             }
             (a, b) => {
                 let read = |segment: Option<&SegmentRef>| {
@@ -227,28 +229,30 @@ pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
                         .map(|id| ledger_text(&store, id))
                         .collect::<Result<String>>()
                 };
-                let (a, b) = (read(a)?, read(b)?);
+                let old_text = read(a)?;
+                let new_text = read(b)?;
+
                 let mut options = DiffOptions::new();
                 options.set_original_filename(format!("{}: {name}", old.name()));
                 options.set_modified_filename(format!("{}: {name}", new.name()));
-                let patch = options.create_patch(&a, &b);
-                // As git and diff do, an empty context line keeps its leading space.
+                let patch = options.create_patch(&old_text, &new_text);
+                // Empty context lines keep their leading space, as in git and diff.
                 let formatter = PatchFormatter::new().suppress_blank_empty(false);
                 all.push_str(&formatter.fmt_patch(&patch).to_string());
             }
         }
     }
-    terminal::text(&all)?;
+    terminal::print_text(&all)?;
     Ok(exit::OK)
 }
 
-/// A segment of the one prompt, and its counterpart in the other.
-struct Pair<'a> {
+/// A segment of one prompt, and its counterpart in the other.
+struct SegmentPair<'a> {
     old: Option<&'a SegmentRef>,
     new: Option<&'a SegmentRef>,
 }
 
-impl Pair<'_> {
+impl SegmentPair<'_> {
     fn name(&self) -> String {
         let segment = self.new.or(self.old);
         segment.map_or_else(String::new, |segment| {
@@ -267,27 +271,28 @@ impl Pair<'_> {
     }
 }
 
-/// Pairs segments by block and part, in the new prompt's order; what is only in the old one follows.
-fn pairs<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Pair<'a>> {
+/// Pairs segments by block and part, in the order of the new prompt. Segments that only the old one has follow.
+fn pair_segments<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<SegmentPair<'a>> {
     let mut left: BTreeMap<(&str, &str), Vec<&SegmentRef>> = BTreeMap::new();
     for segment in old.iter().rev() {
         left.entry((&segment.block, &segment.part))
             .or_default()
             .push(segment);
     }
-    let mut pairs: Vec<Pair<'a>> = new
+
+    let mut pairs: Vec<SegmentPair<'a>> = new
         .iter()
         .map(|segment| {
             let old = left
                 .get_mut(&(segment.block.as_str(), segment.part.as_str()))
                 .and_then(Vec::pop);
-            Pair {
+            SegmentPair {
                 old,
                 new: Some(segment),
             }
         })
         .collect();
-    pairs.extend(left.into_values().flatten().map(|segment| Pair {
+    pairs.extend(left.into_values().flatten().map(|segment| SegmentPair {
         old: Some(segment),
         new: None,
     }));
@@ -295,28 +300,29 @@ fn pairs<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Pair<'a>> {
 }
 
 pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
-    let store = ledger(args)?;
+    let store = open_ledger_of(args)?;
     let sessions: Vec<SessionId> = match session {
         Some(session) => vec![SessionId::new(session)?],
         None => store.sessions()?,
     };
+
     let mut lost = None;
     for session in &sessions {
         let events = store.events(session)?;
         if events.is_empty() {
-            return Err(no_turn(session).into());
+            return Err(no_turns_error(session).into());
         }
         let mut texts = BTreeSet::new();
         for (at, event) in &events {
             texts.extend(event.texts().into_iter().cloned());
-            terminal::json_line(
+            terminal::print_json_line(
                 &json!({"session": session, "at": format_utc(*at), "event": event}),
             )?;
         }
         for id in texts {
             let found = ledger_text(&store, &id);
-            terminal::json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
-            // What is left of a damaged ledger is printed all the same.
+            terminal::print_json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
+            // The readable part of a damaged ledger is printed, too.
             lost = lost.or(found.err());
         }
     }

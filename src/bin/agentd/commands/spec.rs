@@ -1,4 +1,4 @@
-//! `agentd spec`: what is true of a project, checked, listed and shown.
+//! `agentd spec`: checks, lists and shows specs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use agentd::spec::{Fault, Spec, check_file};
 use agentd::{Error, ErrorKind, Place, Result, ops};
 use serde_json::json;
 
-use super::input::from_here;
+use super::input::resolve_path;
 use crate::args::{Args, SpecCommand};
 use crate::terminal::{self, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
     match command {
@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
             id,
             requirement: None,
             json,
-        } => show(args, id, *json),
+        } => show_spec(args, id, *json),
         SpecCommand::Show {
             id,
             requirement: Some(requirement),
@@ -36,11 +36,12 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
         let read = |file: &PathBuf| {
             Ok((
                 ops::visible_path(file),
-                ops::read_text(&from_here(args, file)?)?,
+                ops::read_text(&resolve_path(args, file)?)?,
             ))
         };
         files.iter().map(read).collect::<Result<_>>()?
     };
+
     let checked: Vec<(&str, Vec<Fault>)> = texts
         .iter()
         .map(|(name, text)| (name.as_str(), check_file(name, text)))
@@ -49,13 +50,14 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
         .iter()
         .map(|(_, faults)| faults.len())
         .sum::<usize>();
+
     if as_json {
         let rows = checked
             .iter()
             .map(|(file, faults)| json!({"file": file, "findings": faults}));
-        terminal::json(&rows.collect::<Vec<_>>())?;
+        terminal::print_json(&rows.collect::<Vec<_>>())?;
     } else {
-        terminal::data(|out| {
+        terminal::write_data(|out| {
             for (file, fault) in checked
                 .iter()
                 .flat_map(|(file, faults)| faults.iter().map(move |f| (file, f)))
@@ -70,15 +72,16 @@ fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
             Ok(())
         })?;
         terminal::note(format_args!(
-            "files checked: {}, findings: {count}",
-            checked.len()
+            "checked {}: {}",
+            humanize::count(checked.len() as u64, "file"),
+            humanize::count(count as u64, "problem")
         ));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
 
-/// Returns the id that a spec's file tells.
-fn id_of(path: &str) -> &str {
+/// Returns the id of a spec from the name of its file.
+fn id_from_path(path: &str) -> &str {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     name.strip_suffix(".md").unwrap_or(name)
 }
@@ -99,11 +102,12 @@ fn list(args: &Args, as_json: bool) -> Outcome {
                 "scenarios": spec.scenarios.len(),
                 "updated_at": spec.updated_at,
             }),
-            None => json!({"id": id_of(path), "error": format!("see `agentd spec check {path}`")}),
+            None => json!({"id": id_from_path(path), "error": format!("see `agentd spec check {path}`")}),
         });
-        terminal::json(&rows.collect::<Vec<_>>())?;
+        terminal::print_json(&rows.collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
+
     let rows = specs.iter().map(|(path, spec)| match spec {
         Some(spec) => [
             spec.id.clone(),
@@ -113,48 +117,48 @@ fn list(args: &Args, as_json: bool) -> Outcome {
             spec.title.clone(),
         ],
         None => {
-            let broken = format!("(broken: see `agentd spec check {path}`)");
+            let invalid = format!("(invalid: see `agentd spec check {path}`)");
             [
-                id_of(path).to_owned(),
+                id_from_path(path).to_owned(),
                 "-".to_owned(),
                 "-".to_owned(),
                 "-".to_owned(),
-                broken,
+                invalid,
             ]
         }
     });
     if specs.is_empty() {
-        terminal::note("there is no spec in agentd/specs");
+        terminal::note("no specs in agentd/specs");
     } else {
-        terminal::table(
-            &["id", "version", "requirements", "scenarios", "title"],
+        terminal::print_table(
+            &["SPEC", "VERSION", "REQUIREMENTS", "SCENARIOS", "TITLE"],
             rows,
         )?;
     }
     Ok(exit::OK)
 }
 
-/// Finds a spec of the project: its path and its text.
-fn find(root: &Path, id: &str) -> Result<(String, String)> {
+/// Returns the path and the text of a spec of the project.
+fn find_spec(root: &Path, id: &str) -> Result<(String, String)> {
     let specs = ops::specs(root)?;
     let known: Vec<String> = specs
         .iter()
-        .map(|(path, _)| id_of(path).to_owned())
+        .map(|(path, _)| id_from_path(path).to_owned())
         .collect();
     specs
         .into_iter()
-        .find(|(path, _)| id_of(path) == id)
+        .find(|(path, _)| id_from_path(path) == id)
         .ok_or_else(|| {
             let hint = match known.as_slice() {
-                [] => "agentd/specs holds no spec".to_owned(),
-                [one] => format!("there is {one}"),
-                names => format!("there are {}", names.join(", ")),
+                [] => "there are no specs in agentd/specs".to_owned(),
+                names => format!("known specs: {}", names.join(", ")),
             };
-            Error::new(ErrorKind::SpecNotFound, format!("there is no spec `{id}`")).with_hint(hint)
+            Error::new(ErrorKind::SpecNotFound, format!("unknown spec `{id}`")).with_hint(hint)
         })
 }
 
-fn read(path: &str, text: &str) -> Result<Spec> {
+/// Parses a spec. The error is its first problem.
+fn parse_spec(path: &str, text: &str) -> Result<Spec> {
     Spec::read(text).map_err(|faults| {
         let fault = faults.into_iter().next().unwrap_or(Fault {
             line: 1,
@@ -163,24 +167,24 @@ fn read(path: &str, text: &str) -> Result<Spec> {
         });
         Error::new(ErrorKind::SpecInvalid, fault.message)
             .with_place(Place::at_line(path, text, fault.line, 1))
-            .with_hint(format!("see all with `agentd spec check {path}`"))
+            .with_hint(format!("list all problems with `agentd spec check {path}`"))
     })
 }
 
-fn show(args: &Args, id: &str, as_json: bool) -> Outcome {
-    let (path, text) = find(&project::root(args)?, id)?;
+fn show_spec(args: &Args, id: &str, as_json: bool) -> Outcome {
+    let (path, text) = find_spec(&project::root(args)?, id)?;
     if as_json {
-        terminal::json(&read(&path, &text)?)?;
+        terminal::print_json(&parse_spec(&path, &text)?)?;
     } else {
-        terminal::text(&text)?;
+        terminal::print_text(&text)?;
         terminal::note(format_args!("from {path}"));
     }
     Ok(exit::OK)
 }
 
 fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> Outcome {
-    let (path, text) = find(&project::root(args)?, id)?;
-    let spec = read(&path, &text)?;
+    let (path, text) = find_spec(&project::root(args)?, id)?;
+    let spec = parse_spec(&path, &text)?;
     let Some(found) = spec
         .requirements
         .iter()
@@ -191,17 +195,19 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
             .iter()
             .map(|known| known.id.as_str())
             .collect();
-        let message = format!("the spec `{id}` has no requirement `{requirement}`");
+        let message = format!("spec `{id}` has no requirement `{requirement}`");
         return Err(Error::new(ErrorKind::SpecNotFound, message)
-            .with_hint(format!("it has {}", known.join(", ")))
+            .with_hint(format!("its requirements are {}", known.join(", ")))
             .into());
     };
+
     let scenarios = spec.scenarios_of(requirement);
     if as_json {
-        terminal::json(&json!({"requirement": found, "scenarios": scenarios}))?;
+        terminal::print_json(&json!({"requirement": found, "scenarios": scenarios}))?;
         return Ok(exit::OK);
     }
-    terminal::data(|out| {
+
+    terminal::write_data(|out| {
         writeln!(out, "### {} - {}\n\n{}", found.id, found.title, found.text)?;
         if !scenarios.is_empty() {
             writeln!(out)?;

@@ -1,85 +1,96 @@
-//! `agentd status` and `agentd change`: how changes stand.
+//! `agentd status` and `agentd change`: lists of changes, and one change.
 
 use agentd::apply::NextStep;
 use agentd::models::{SessionId, dollars};
 use agentd::orchestrator::{ChangeRow, list_changes};
 use agentd::{Error, ErrorKind, Result};
 
-use super::session::look;
+use super::session::open_existing_ledger;
 use crate::args::{Args, ChangeCommand};
 use crate::exit;
-use crate::human_time;
+use crate::humanize;
 use crate::project;
 use crate::terminal::{self, Outcome};
 
+/// Number of verdicts that a list shows of each change, the newest.
+const MAX_VERDICTS: usize = 2;
+
+/// Characters of the request that a list shows.
+const MAX_REQUEST_CHARS: usize = 40;
+
 pub(super) fn status(args: &Args, json: bool) -> Outcome {
-    let rows: Vec<ChangeRow> = all(args)?.into_iter().filter(ChangeRow::is_open).collect();
-    print(&rows, json)?;
-    if !json && rows.is_empty() {
-        terminal::note("no change is open; `agentd run NAME \"what shall change\"` opens one");
-    }
+    let changes = load_changes(args)?;
+    let open: Vec<ChangeRow> = changes.into_iter().filter(ChangeRow::is_open).collect();
+
+    print_list(&open, "open changes", json)?;
     if !json {
-        tell_overlaps(&rows);
+        warn_about_overlaps(&open);
     }
     Ok(exit::OK)
 }
 
 pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
     match command {
-        ChangeCommand::List { json } => print(&all(args)?, *json)?,
+        ChangeCommand::List { json } => print_list(&load_changes(args)?, "changes", *json)?,
         ChangeCommand::Show { change, json } => {
             let session = SessionId::new(change.as_str())?;
-            let rows = all(args)?;
+            let rows = load_changes(args)?;
             let Some(row) = rows.iter().find(|row| row.change == session) else {
                 return Err(Error::new(
                     ErrorKind::ChangeNotFound,
-                    format!("there is no change `{session}`"),
+                    format!("unknown change `{session}`"),
                 )
-                .with_hint("`agentd change list` lists them")
+                .with_hint("list changes with `agentd change list`")
                 .into());
             };
+
             if *json {
-                terminal::json(row)?
+                terminal::print_json(row)?;
             } else {
-                show(row)?
+                print_change(row)?;
             }
         }
     }
     Ok(exit::OK)
 }
 
-fn all(args: &Args) -> Result<Vec<ChangeRow>> {
+fn load_changes(args: &Args) -> Result<Vec<ChangeRow>> {
     let workspace = project::workspace(args, None)?;
-    match look(&workspace.root, workspace.places.user.as_deref())? {
+    match open_existing_ledger(&workspace.root, workspace.places.user.as_deref())? {
         Some(store) => list_changes(&workspace, &store, &project::git()),
         None => Ok(Vec::new()),
     }
 }
 
-fn print(rows: &[ChangeRow], json: bool) -> std::io::Result<()> {
+/// Prints a table of changes, or a note that there are no `what`.
+fn print_list(rows: &[ChangeRow], what: &str, json: bool) -> std::io::Result<()> {
     if json {
-        return terminal::json(&rows);
+        return terminal::print_json(&rows);
     }
     if rows.is_empty() {
+        terminal::note(format_args!(
+            "no {what}; start one with `agentd run NAME \"REQUEST\"`"
+        ));
         return Ok(());
     }
-    let heads = [
-        "CHANGE", "PHASE", "STANDS", "VERDICTS", "ROUNDS", "TURNS", "COST", "AGE", "REQUEST",
+
+    let headings = [
+        "CHANGE", "PHASE", "STATUS", "VERDICTS", "ROUNDS", "TURNS", "COST", "AGE", "REQUEST",
     ];
-    terminal::table(&heads, rows.iter().map(cells))
+    terminal::print_table(&headings, rows.iter().map(table_cells))
 }
 
-fn cells(row: &ChangeRow) -> [String; 9] {
-    let last = row.verdicts.iter().rev().take(2).rev();
+fn table_cells(row: &ChangeRow) -> [String; 9] {
+    let last = row.verdicts.iter().rev().take(MAX_VERDICTS).rev();
     let verdicts: Vec<String> = last
         .map(|(mode, verdict)| format!("{mode} {}", verdict.name()))
         .collect();
+    let request = row.request.lines().next().unwrap_or_default();
+
     [
         row.change.to_string(),
-        row.mode
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), ToString::to_string),
-        stands(&row.standing).to_owned(),
+        phase(row),
+        describe_status(&row.standing).to_owned(),
         if verdicts.is_empty() {
             "-".to_owned()
         } else {
@@ -88,14 +99,8 @@ fn cells(row: &ChangeRow) -> [String; 9] {
         row.rounds.to_string(),
         row.turns.to_string(),
         cost(row),
-        human_time::ago(row.age_seconds),
-        row.request
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(40)
-            .collect(),
+        humanize::age(row.age_seconds),
+        request.chars().take(MAX_REQUEST_CHARS).collect(),
     ]
 }
 
@@ -107,21 +112,28 @@ fn cost(row: &ChangeRow) -> String {
     }
 }
 
-/// Returns how a change stands, in a word or two.
-fn stands(standing: &NextStep) -> &'static str {
-    match standing {
+fn phase(row: &ChangeRow) -> String {
+    row.mode
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), ToString::to_string)
+}
+
+/// Returns the status of a change as lists show it.
+fn describe_status(next: &NextStep) -> &'static str {
+    match next {
         NextStep::Ready { .. } => "ready",
-        NextStep::Approval { .. } | NextStep::Person { .. } => "waits for approval",
-        NextStep::Answers { .. } => "waiting for your answers",
-        NextStep::Rounds { .. } => "goes in circles",
-        NextStep::Over { done: true } => "archived",
-        NextStep::Over { done: false } => "given up",
+        NextStep::Approval { .. } | NextStep::Person { .. } => "awaiting approval",
+        NextStep::Answers { .. } => "awaiting answers",
+        NextStep::Rounds { .. } => "stuck: round limit reached",
+        NextStep::Over { done: true } => "done",
+        NextStep::Over { done: false } => "abandoned",
     }
 }
 
-fn tell_overlaps(rows: &[ChangeRow]) {
+/// Warns about open changes that touch the same requirement.
+fn warn_about_overlaps(rows: &[ChangeRow]) {
     for row in rows {
-        // Each pair once.
+        // Each pair is reported once.
         for (other, both) in row.overlaps.iter().filter(|(other, _)| *other > row.change) {
             terminal::warning(format_args!(
                 "{} and {other} both touch {}",
@@ -132,29 +144,28 @@ fn tell_overlaps(rows: &[ChangeRow]) {
     }
 }
 
-fn show(row: &ChangeRow) -> std::io::Result<()> {
+fn print_change(row: &ChangeRow) -> std::io::Result<()> {
+    let turns = humanize::count(row.turns, "turn");
+    let rounds = humanize::count(row.rounds, "round");
+
     let mut rows = vec![
         ("change", row.change.to_string()),
         ("request", row.request.clone()),
-        (
-            "phase",
-            row.mode
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), ToString::to_string),
-        ),
-        ("stands", stands(&row.standing).to_owned()),
-        ("turns", format!("{} in {} rounds", row.turns, row.rounds)),
+        ("phase", phase(row)),
+        ("status", describe_status(&row.standing).to_owned()),
+        ("turns", format!("{turns} in {rounds}")),
         ("cost", cost(row)),
         (
             "branch",
             format!(
-                "{} onto {}",
+                "{}, based on {}",
                 row.branch,
-                row.onto.as_deref().unwrap_or("nothing")
+                row.onto.as_deref().unwrap_or("a detached commit")
             ),
         ),
     ];
-    rows.extend(row.tree.iter().map(|tree| ("tree", tree.clone())));
+
+    rows.extend(row.tree.iter().map(|tree| ("worktree", tree.clone())));
     rows.extend(
         row.verdicts
             .iter()
@@ -165,14 +176,15 @@ fn show(row: &ChangeRow) -> std::io::Result<()> {
             .iter()
             .map(|(mode, finding)| ("finding", format!("{mode}: {finding}"))),
     );
+
     if !row.touches.is_empty() {
         rows.push(("touches", row.touches.join(", ")));
     }
     for (other, both) in &row.overlaps {
         rows.push((
             "overlap",
-            format!("{other} touches {} as well", both.join(", ")),
+            format!("{other} also touches {}", both.join(", ")),
         ));
     }
-    terminal::rows(&rows)
+    terminal::print_rows(&rows)
 }

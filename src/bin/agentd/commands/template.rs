@@ -1,4 +1,4 @@
-//! `agentd template`: which prompts are in force, and whether they hold what they must.
+//! `agentd template`: lists, shows and checks system templates.
 
 use agentd::models::{AgentName, Mode};
 use agentd::pack::{LintFinding, ListedTemplate, lint};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Args, TemplateCommand};
 use crate::terminal::{self, Failure, Outcome};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
     match command {
@@ -25,36 +25,28 @@ pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
 fn list(args: &Args, as_json: bool) -> Outcome {
     let listing = Templates::new(project::places(args)?).list();
     if as_json {
-        terminal::json(&listing.iter().map(described).collect::<Vec<_>>())?;
+        terminal::print_json(&listing.iter().map(template_json).collect::<Vec<_>>())?;
         return Ok(exit::OK);
     }
-    terminal::data(|out| {
-        let width = listing
-            .iter()
-            .map(|listed| listed.name.len())
-            .max()
-            .unwrap_or(0);
-        for listed in &listing {
-            let force = if listed.active { "" } else { "  (overridden)" };
-            let broken = if listed.template.is_ok() {
-                ""
-            } else {
-                "  (broken: see `agentd template check`)"
-            };
-            writeln!(
-                out,
-                "{:<width$}  {:<8}  {}{force}{broken}",
-                listed.name,
-                listed.owner.to_string(),
-                listed.origin
-            )?;
-        }
-        Ok(())
-    })?;
+
+    let rows = listing.iter().map(|listed| {
+        let overridden = if listed.active { "" } else { "  (overridden)" };
+        let invalid = if listed.template.is_ok() {
+            ""
+        } else {
+            "  (invalid: see `agentd template check`)"
+        };
+        [
+            listed.name.clone(),
+            listed.owner.to_string(),
+            format!("{}{overridden}{invalid}", listed.origin),
+        ]
+    });
+    terminal::print_table(&["TEMPLATE", "OWNER", "FILE"], rows)?;
     Ok(exit::OK)
 }
 
-fn described(listed: &ListedTemplate) -> Value {
+fn template_json(listed: &ListedTemplate) -> Value {
     let template = listed.template.as_ref();
     json!({
         "name": listed.name,
@@ -70,22 +62,23 @@ fn described(listed: &ListedTemplate) -> Value {
 fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: bool) -> Outcome {
     let mode = Mode::new(mode)?;
     let workspace = project::workspace(args, None)?;
-    let set = workspace
+    let configured = workspace
         .settings
         .agents
         .get(&mode)
         .cloned()
         .unwrap_or_else(AgentName::base);
-    let agent = agent.map_or(Ok(set), AgentName::new)?;
+    let agent = agent.map_or(Ok(configured), AgentName::new)?;
     let templates = if built_in {
         &Templates::new(Places::default())
     } else {
         &workspace.templates
     };
+
     let found = templates.find(&agent, &mode)?;
     let template = &found.template;
     if as_json {
-        terminal::json(&json!({
+        terminal::print_json(&json!({
             "name": template.text.name,
             "owner": template.text.owner.to_string(),
             "origin": template.text.origin,
@@ -93,7 +86,7 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
             "text": template.text.file,
         }))?;
     } else {
-        terminal::text(&template.text.file)?;
+        terminal::print_text(&template.text.file)?;
         terminal::note(format_args!(
             "{} from {}",
             template.text.name, template.text.origin
@@ -110,12 +103,13 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
             return Err(Failure::Error(
                 Error::new(
                     ErrorKind::TemplateNotFound,
-                    format!("there is no template {name}"),
+                    format!("unknown template {name}"),
                 )
-                .with_hint("`agentd template list` names them all"),
+                .with_hint("list templates with `agentd template list`"),
             ));
         }
     }
+
     let chosen = listing
         .iter()
         .filter(|listed| names.is_empty() || names.contains(&listed.name));
@@ -136,23 +130,25 @@ fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
         .iter()
         .map(|(_, findings)| findings.len())
         .sum::<usize>();
+
     if as_json {
         let rows = checked.iter().map(
             |(listed, findings)| json!({"name": listed.name, "origin": listed.origin, "findings": findings}),
         );
-        terminal::json(&rows.collect::<Vec<_>>())?;
+        terminal::print_json(&rows.collect::<Vec<_>>())?;
     } else {
         print_findings(&checked)?;
         terminal::note(format_args!(
-            "templates checked: {}, findings: {count}",
-            checked.len()
+            "checked {}: {}",
+            humanize::count(checked.len() as u64, "template"),
+            humanize::count(count as u64, "problem")
         ));
     }
     Ok(if count == 0 { exit::OK } else { exit::FINDINGS })
 }
 
 fn print_findings(checked: &[(&ListedTemplate, Vec<LintFinding>)]) -> std::io::Result<()> {
-    terminal::data(|out| {
+    terminal::write_data(|out| {
         for (listed, findings) in checked {
             for finding in findings {
                 let line = finding

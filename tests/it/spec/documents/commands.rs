@@ -17,12 +17,12 @@ fn the_commands_check_list_and_show_specs() {
     let run = project.run(&["spec", "check"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(
-        run.stderr.contains("files checked: 4, findings: 0"),
+        run.stderr.contains("checked 4 files: 0 problems"),
         "{}",
         run.stderr
     );
 
-    let expected = "id                          version  requirements  scenarios  title\n\
+    let expected = "SPEC                        VERSION  REQUIREMENTS  SCENARIOS  TITLE\n\
                     agent-orchestration-update  1        5             4          Agent Orchestration Update\n\
                     system-prompt-templates     1        5             4          System Prompt Templates\n\
                     unified-prompt-system       1        5             3          Unified Prompt System\n";
@@ -53,10 +53,11 @@ fn the_commands_check_list_and_show_specs() {
     );
     project
         .run(&["spec", "show", "nope"])
-        .fails(3, &["there is no spec `nope`", SEEDS[0]]);
-    project
-        .run(&["spec", "show", SEEDS[0], "R9"])
-        .fails(3, &["has no requirement `R9`", "it has R1, R2"]);
+        .fails(3, &["unknown spec `nope`", SEEDS[0]]);
+    project.run(&["spec", "show", SEEDS[0], "R9"]).fails(
+        3,
+        &["has no requirement `R9`", "its requirements are R1, R2"],
+    );
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
         project
             .run(&["spec", "list"])
             .ok()
-            .contains("login  -        -             -          (broken: see")
+            .contains("login  -        -             -          (invalid: see")
     );
     project
         .run(&["spec", "show", "login", "R1"])

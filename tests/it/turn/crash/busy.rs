@@ -100,7 +100,7 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
         stage.run(args).fails(75, &words);
     }
     let held = format!(
-        "note: `s` is held by `agentd turn` (process {})\n",
+        "note: session `s` is in use by `agentd turn` (pid {})\n",
         owner.id()
     );
     assert_eq!(

@@ -147,7 +147,7 @@ fn a_reply_without_the_verdict_that_its_mode_requires_does_not_leave_the_mode() 
     );
     let resumed = stage.run(&["resume", "s"]);
     assert!(
-        resumed.stderr.contains("nothing is left to do"),
+        resumed.stderr.contains("nothing to resume"),
         "{}",
         resumed.stderr
     );

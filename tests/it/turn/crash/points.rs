@@ -206,7 +206,7 @@ fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
         let said = String::from_utf8_lossy(&recovery.stderr);
         assert!(
             recovery.status.success()
-                && (said == NOTHING || said.starts_with("note: `s` is held by")),
+                && (said == NOTHING || said.starts_with("note: session `s` is in use by")),
             "{point}: {recovery:?}"
         );
         stage.release();
