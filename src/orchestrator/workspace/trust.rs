@@ -235,8 +235,7 @@ pub fn list_definitions(
     let mut definitions = Vec::new();
 
     if let Some(store) = SqliteStore::open_existing(root).transpose() {
-        let id = store.and_then(|store| store.id());
-        let content = id.map(|id| ledger_content(&id));
+        let content = store.and_then(|store| intact_ledger_content(&store));
         definitions.push(describe(LEDGER.to_owned(), content));
     }
 
@@ -340,6 +339,20 @@ pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
 /// Returns the content hash by which a ledger is accepted: of its id only, because the rest changes with every turn.
 fn ledger_content(id: &str) -> BlobId {
     store::blob_id(id.as_bytes())
+}
+
+/// Returns the content hash of a ledger whose hashes hold.
+///
+/// # Errors
+///
+/// `LedgerUnusable` for one with other hashes: a turn with it would fail after its call, so it cannot be accepted.
+fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
+    let faults = store.verify()?;
+    match faults.first() {
+        None => Ok(ledger_content(&store.id()?)),
+        Some(fault) => Err(Error::new(ErrorKind::LedgerUnusable, fault.clone())
+            .with_hint("put a copy of the ledger back, or move .agentd away")),
+    }
 }
 
 /// Returns true if this user made a ledger in this place, or accepted it.
