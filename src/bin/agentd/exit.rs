@@ -1,4 +1,4 @@
-//! Exit codes. docs/cli.md documents them for users.
+//! Exit codes. docs/reference/exit-codes.md documents them for users.
 
 use agentd::ErrorKind;
 
