@@ -381,6 +381,9 @@ impl Store for SqliteStore {
     }
 
     fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
+        // Puts a removed file back first, and refuses one that was replaced.
+        drop(self.writer()?);
+
         // The page cache of the open connection may differ from the files: a new connection reads these.
         let folder = location::create_folder(&self.root)?;
         let mut fresh = open::open_ledger(&folder)?;
