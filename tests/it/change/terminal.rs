@@ -146,7 +146,7 @@ fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
-    let lines = [("accept them?", "y"), ("In which language?", CTRL_C)];
+    let lines = [("trust them?", "y"), ("In which language?", CTRL_C)];
     let Some(shown) = typed(&project, &args, &lines) else {
         return did_not_run(
             "ctrl_c_at_a_question_ends_the_program_and_loses_nothing",
