@@ -47,6 +47,14 @@ pub trait Inspect: Operation {
 /// By default it is run when a reply asks for it, by an action or an update. One that is run after every turn
 /// implements [`Act::plan_always`].
 pub trait Act: Operation {
+    /// Returns true if an action of a reply may ask for the operation.
+    ///
+    /// False for one that must only run when agentd itself plans it, such as `git.merge`: an agent must not choose when
+    /// it runs, nor its content.
+    fn can_be_requested(&self) -> bool {
+        true
+    }
+
     /// Plans the step that is run after every turn, whatever the reply asks for.
     ///
     /// Returns `None` if nothing is to be done, and for an operation that is only run on request.

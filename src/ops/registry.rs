@@ -100,7 +100,8 @@ impl Operations {
         Ok(())
     }
 
-    /// Adds an operation that modes may name under `after` and `finish`, and that actions may name.
+    /// Adds an operation that modes may name under `after` and `finish`. Actions may name it, too, if it
+    /// [can be requested](Act::can_be_requested).
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl Operations {
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
-    /// Returns the operation that a mode names under `after` or `finish`, or an action.
+    /// Returns the operation that a mode names under `after` or `finish`.
     ///
     /// # Errors
     ///
@@ -173,10 +174,29 @@ impl Operations {
         } else {
             format!("there is no operation `{name}`")
         };
-        let hint = format!(
-            "`after`, `finish` and actions take {}",
-            join(&self.acting_ids())
-        );
+        let hint = format!("`after` and `finish` take {}", join(&self.acting_ids()));
+        Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
+    }
+
+    /// Returns the operation that an action names.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownOperation` if there is none, or an action may not ask for it; the hint lists the right ones.
+    pub fn find_requested(&self, name: &str) -> Result<&dyn Act> {
+        let can_be_requested = |operation: &OperationId| {
+            self.find_act(operation.as_str())
+                .is_ok_and(Act::can_be_requested)
+        };
+        let message = match self.find_act(name) {
+            Ok(operation) if operation.can_be_requested() => return Ok(operation),
+            Ok(_) => format!("an action cannot ask for the operation `{name}`"),
+            Err(error) => error.message().to_owned(),
+        };
+
+        let mut known = self.acting_ids();
+        known.retain(can_be_requested);
+        let hint = format!("actions take {}", join(&known));
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
@@ -186,7 +206,8 @@ impl Operations {
         self.with_name(name).next().is_some()
     }
 
-    /// Checks the names of a mode's operations: those under `before`, and those under `after` and `finish`.
+    /// Checks the names of a mode's operations: those under `before`, those under `after` and `finish`, and those of its
+    /// actions.
     ///
     /// # Errors
     ///
@@ -195,12 +216,16 @@ impl Operations {
         &self,
         before: impl IntoIterator<Item = &'n OperationId>,
         after: impl IntoIterator<Item = &'n OperationId>,
+        actions: impl IntoIterator<Item = &'n OperationId>,
     ) -> Result<()> {
         for id in before {
             self.find_inspect(id.as_str())?;
         }
         for id in after {
             self.find_act(id.as_str())?;
+        }
+        for id in actions {
+            self.find_requested(id.as_str())?;
         }
         Ok(())
     }
@@ -259,7 +284,7 @@ impl Operations {
         for effect in effects {
             let key = (effect.operation.clone(), effect.target.clone());
             let earlier = last.get(&key).map(|&index| &steps[index]);
-            let operation = self.find_act(effect.operation.as_str())?;
+            let operation = self.find_requested(effect.operation.as_str())?;
             let step = operation.plan_effect(site, effect, started, earlier);
 
             if step.refused.is_none() {

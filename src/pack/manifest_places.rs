@@ -72,14 +72,17 @@ impl ManifestPlaces {
             .flat_map(|mode| &mode.before)
             .map(|name| (name, OperationRole::Before));
 
-        let actions = self.actions.values();
         let after = modes
             .flat_map(|mode| mode.after.iter().chain(&mode.finish))
-            .chain(actions.filter_map(|action| action.operation.as_ref()))
             .map(|name| (name, OperationRole::After));
+        let actions = self.actions.values();
+        let requested = actions
+            .filter_map(|action| action.operation.as_ref())
+            .map(|name| (name, OperationRole::Action));
 
         before
             .chain(after)
+            .chain(requested)
             .filter_map(|(name, role)| {
                 let operation = OperationId::new(name.value.as_str()).ok()?;
                 Some((operation, role, name.referenced))

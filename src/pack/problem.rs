@@ -74,8 +74,10 @@ pub struct NamedOperation {
 pub enum OperationRole {
     /// `before`: the operation inspects.
     Before,
-    /// `after`, `finish` or the `operation` of an action: the operation acts.
+    /// `after` or `finish`: the operation acts.
     After,
+    /// `operation` of an action: the operation acts if a reply asks for it.
+    Action,
     /// `done(…)` in a gate: the gate depends on its result.
     Gate,
 }

@@ -26,6 +26,10 @@ impl Operation for ChangeArchive {
 }
 
 impl Act for ChangeArchive {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
             .map(|_| Step::always(self.id(), ARCHIVE_FOLDER, end.today))

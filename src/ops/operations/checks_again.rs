@@ -20,6 +20,10 @@ impl Operation for ChecksAgain {
 }
 
 impl Act for ChecksAgain {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
         site.change.map(|_| Step::always(self.id(), "", ""))
     }

@@ -48,6 +48,10 @@ impl Inspect for ChecksRun {
 }
 
 impl Act for ChecksRun {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
         site.change.map(|_| Step::always(self.id(), "", ""))
     }

@@ -21,6 +21,10 @@ impl Operation for GitCommit {
 }
 
 impl Act for GitCommit {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let change = site.change?;
         let session = site.session?;

@@ -31,6 +31,10 @@ impl Operation for GitMerge {
 }
 
 impl Act for GitMerge {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let change = site.change?;
         let session = site.session?;

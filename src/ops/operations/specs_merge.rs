@@ -33,6 +33,10 @@ impl Inspect for SpecsMerge {
 }
 
 impl Act for SpecsMerge {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         site.change
             .map(|_| Step::always(self.id(), SPECS_FOLDER, end.today))

@@ -49,6 +49,10 @@ impl Operation for TasksTick {
 }
 
 impl Act for TasksTick {
+    fn can_be_requested(&self) -> bool {
+        false
+    }
+
     fn plan_always(&self, site: &Site<'_>, end: &TurnEnd<'_>) -> Option<Step> {
         let change = site.change?;
         let session = site.session?;

@@ -99,6 +99,8 @@ pub fn run_change(
     if request.request.is_some() && context.store.events(change)?.is_empty() {
         let accept = context.run.trust;
         check_change_start(context.workspace, context.drivers, accept, request, decider)?;
+        let agent = first_agent(context.workspace, request)?;
+        find_driver(context.drivers, context.store, &agent)?;
     }
     let mut run = ChangeRun {
         context,
@@ -148,16 +150,21 @@ pub fn check_change_start(
 ) -> Result<()> {
     accept_project_checks(workspace, accept, decider)?;
 
-    let turn = TurnRequest {
-        agent: request.agent.clone(),
-        ..TurnRequest::new(workspace.pack.start.clone(), "")
-    };
-    let agent = agent_for(workspace, &turn)?;
-    // A recorded reply is looked up when its turn is taken.
+    let agent = first_agent(workspace, request)?;
+    // A recorded reply is in the ledger, which may not exist yet.
     if !agent.as_str().starts_with(REPLAY_PREFIX) {
         drivers.find(agent.as_str())?;
     }
     Ok(())
+}
+
+/// Returns the agent of a new change's first turn.
+fn first_agent(workspace: &Workspace, request: &ChangeRequest) -> Result<AgentName> {
+    let turn = TurnRequest {
+        agent: request.agent.clone(),
+        ..TurnRequest::new(workspace.pack.start.clone(), "")
+    };
+    agent_for(workspace, &turn)
 }
 
 /// Refuses checks of the project that the user has not accepted and `decider` does not accept now.

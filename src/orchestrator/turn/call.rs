@@ -134,7 +134,11 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 seconds: wait,
                 why: answer.reply.detail.clone(),
             });
-            if !self.turn.session.pause(Duration::from_secs(wait))? {
+            if !self
+                .turn
+                .session
+                .pause(Duration::from_secs(wait), &mut Heartbeat::new())?
+            {
                 // The call is recorded already; only the wait is stopped.
                 let stopped = self.stopped_error("it had asked to wait");
                 return stopped.map_or(Ok(answer), Err);

@@ -71,8 +71,10 @@ impl<'a> ResolvedTurn<'a> {
         let of_actions = actions
             .filter(|action| action.modes.contains(&self.request.mode))
             .filter_map(|action| action.operation.as_ref());
-        let after = spec.after.iter().chain(&spec.finish).chain(of_actions);
-        context.operations.check_names(&spec.before, after)
+        let after = spec.after.iter().chain(&spec.finish);
+        context
+            .operations
+            .check_names(&spec.before, after, of_actions)
     }
 
     /// Returns the session of the turn; one that is not named gets a new one.

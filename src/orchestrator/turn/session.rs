@@ -82,9 +82,10 @@ impl<'a> Session<'a> {
     }
 
     /// Waits, and keeps the lease alive meanwhile. Returns false if the run was asked to stop.
-    pub(crate) fn pause(&self, duration: Duration) -> Result<bool> {
+    ///
+    /// `heartbeat` outlasts the call, so that many short pauses keep the lease alive like a long one.
+    pub(crate) fn pause(&self, duration: Duration, heartbeat: &mut Heartbeat) -> Result<bool> {
         let start = Instant::now();
-        let mut heartbeat = Heartbeat::new();
         while start.elapsed() < duration {
             if self.context.run.stop.asked() > 0 {
                 return Ok(false);
@@ -96,7 +97,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Tells the ledger at intervals that the holder of a session is alive.
+/// Renews the lease of a session at intervals.
 pub(crate) struct Heartbeat {
     last: Instant,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::active_turn::ActiveTurn;
 use super::progress::ProgressEvent;
+use super::session::Heartbeat;
 use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -142,11 +143,12 @@ fn take_merge_lock(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<Merge
     if !steps.iter().any(Step::needs_merge_lock) {
         return Ok(None);
     }
+    let mut heartbeat = Heartbeat::new();
     loop {
         if let Some(lock) = MergeLock::take(&turn.session.context.workspace.root)? {
             return Ok(Some(lock));
         }
-        if !turn.session.pause(MERGE_LOCK_POLL)? {
+        if !turn.session.pause(MERGE_LOCK_POLL, &mut heartbeat)? {
             let message = "another change was being merged";
             return Err(Error::new(ErrorKind::AgentStopped, message));
         }

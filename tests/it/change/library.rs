@@ -225,16 +225,20 @@ fn checks_are_accepted_once_before_anything_is_spent() {
 
 #[test]
 fn change_without_an_agent_creates_nothing() {
-    let program = Program::new(AcceptNow::Everything);
-    let request = ChangeRequest {
-        agent: Some(AgentName::new("nobody").unwrap()),
-        ..request()
-    };
-    let error = run_change(&program.context(), &request, &mut LeaveWaiting, &mut |_| {
-        Ok(())
-    })
-    .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnknownAgent);
-    assert!(program.store.events(&change()).unwrap().is_empty());
-    assert!(!program.project.home().join("worktrees").exists());
+    let cases = [
+        ("nobody", ErrorKind::UnknownAgent),
+        ("replay:other/1", ErrorKind::TurnNotFound),
+    ];
+    for (agent, kind) in cases {
+        let program = Program::new(AcceptNow::Everything);
+        let request = ChangeRequest {
+            agent: Some(AgentName::new(agent).unwrap()),
+            ..request()
+        };
+        let context = program.context();
+        let outcome = run_change(&context, &request, &mut LeaveWaiting, &mut |_| Ok(()));
+        assert_eq!(outcome.unwrap_err().kind(), kind);
+        assert!(program.store.events(&change()).unwrap().is_empty());
+        assert!(!program.project.home().join("worktrees").exists());
+    }
 }

@@ -272,7 +272,7 @@ fn an_operation_of_the_wrong_kind_is_refused_before_anything_is_spent() {
         (
             SELL.replace("till.close", "oven.check"),
             "the operation `oven.check` can only run before a turn",
-            "`after`, `finish` and actions take bell.ring, change.archive, checks.again, checks.run, files.edit, \
+            "`after` and `finish` take bell.ring, change.archive, checks.again, checks.run, files.edit, \
              files.write, findings.note, git.commit, git.merge, git.squash, specs.merge, tasks.tick, till.close",
         ),
     ];

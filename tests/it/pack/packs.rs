@@ -388,9 +388,27 @@ fn an_operation_of_the_wrong_kind_is_a_finding() {
     assert_eq!(run.code, 1);
     for finding in [
         "pack.yaml:25:14: the operation `files.edit` cannot run before a turn\n    hint: `before` takes change.require,",
-        "pack.yaml:27:14: the operation `specs.show` can only run before a turn\n    hint: `after`, `finish` and actions take change.archive,",
+        "pack.yaml:27:14: the operation `specs.show` can only run before a turn\n    hint: `after` and `finish` take change.archive,",
     ] {
         assert!(run.stdout.contains(finding), "{}", run.stdout);
+    }
+}
+
+/// An agent must not decide when a branch is merged, nor what a task list says.
+#[test]
+fn action_cannot_ask_for_an_operation_that_only_agentd_plans() {
+    let project = bakery();
+    let manifest = project.read("agentd/packs/bakery/pack.yaml");
+    assert!(manifest.contains("operation: files.write"), "{manifest}");
+    for operation in ["git.merge", "git.commit", "tasks.tick", "checks.run"] {
+        let asking = manifest.replace("operation: files.write", &format!("operation: {operation}"));
+        project.write("agentd/packs/bakery/pack.yaml", asking);
+        let run = project.run(&["pack", "check", "bakery"]);
+        let finding = format!(
+            "an action cannot ask for the operation `{operation}`\n    hint: actions take files.edit, files.write, findings.note\n"
+        );
+        assert_eq!(run.code, 1);
+        assert!(run.stdout.contains(&finding), "{}", run.stdout);
     }
 }
 

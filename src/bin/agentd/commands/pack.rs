@@ -361,6 +361,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
         let error = match named.role {
             OperationRole::Before => operations.find_inspect(name).err(),
             OperationRole::After => operations.find_act(name).err(),
+            OperationRole::Action => operations.find_requested(name).err(),
             // A gate may ask for the result of either kind.
             OperationRole::Gate if operations.is_registered(name) => None,
             OperationRole::Gate => operations.find_act(name).err(),

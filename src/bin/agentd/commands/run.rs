@@ -21,6 +21,9 @@ use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
 use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, humanize, project, signals};
 
+/// Message of the error that ends a run whose output nobody reads any more.
+const STDOUT_CLOSED: &str = "stdout is closed";
+
 pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
     let change = SessionId::new(given.change.as_str())?;
     let mut runner = ChangeRunner::open(args, "agentd run", &change, None, &given.options)?;
@@ -126,16 +129,20 @@ impl<'a> ChangeRunner<'a> {
                 watcher.flush();
                 printed = print_event(&event, json);
                 if printed.is_err() || watcher.has_failed() {
-                    return Err(Error::new(ErrorKind::FileUnusable, "stdout is closed"));
+                    return Err(Error::new(ErrorKind::FileUnusable, STDOUT_CLOSED));
                 }
                 Ok(())
             };
             run_change(context, request, &mut decider, &mut progress)
         })?;
 
-        printed.map_err(Failure::Output)?;
-        shown.map_err(Failure::Output)?;
-        let outcome = result?;
+        // A closed stdout is reported only if nothing else went wrong.
+        let outcome = match (result, printed.and(shown)) {
+            (Err(error), Ok(())) => return Err(error.into()),
+            (Err(error), Err(_)) if error.message() != STDOUT_CLOSED => return Err(error.into()),
+            (_, Err(output)) => return Err(Failure::Output(output)),
+            (Ok(outcome), Ok(())) => outcome,
+        };
 
         self.print_status(&outcome.status)?;
         Ok(exit_code(&outcome, self.request.only.is_some()))
