@@ -250,6 +250,7 @@ pub(crate) fn measure_memory() {
     drop(black_box(text));
 }
 
+#[expect(clippy::too_many_lines, reason = "one measurement after the other")]
 fn fit(pack: &Pack) {
     let all = turns(10_000);
     let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;

@@ -13,6 +13,7 @@ use super::manifest_places::ManifestPlaces;
 use super::problem::{NamedOperation, OperationRole, PackReport};
 use super::search_path::{Places, Prose};
 use super::sections::Section;
+use super::text::Text;
 use super::{Pack, actions, check_layers, check_process, check_prose, reply, template};
 use crate::error::{ErrorKind, Place};
 use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
@@ -82,17 +83,41 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
         };
     }
 
+    let parts = PackParts {
+        texts,
+        repair,
+        actions,
+        skeletons,
+    };
+    let pack = build_pack(manifest, prose, places, parts);
+    PackReport {
+        pack: Some(pack),
+        problems: faults.into_problems(),
+        operations,
+    }
+}
+
+/// Files of a pack, read and checked.
+struct PackParts {
+    texts: BTreeMap<String, Text>,
+    repair: Option<Text>,
+    actions: IndexMap<String, ActionSpec>,
+    skeletons: BTreeMap<String, Prose>,
+}
+
+/// Builds the pack from a manifest without errors.
+fn build_pack(manifest: Manifest, prose: &Prose, places: &Places, parts: PackParts) -> Pack {
     let layers: Vec<Layer> = manifest
         .layers
         .into_iter()
         .map(|layer| layer.value)
         .collect();
-    let pack = Pack {
+    Pack {
         delimiters: DelimiterLines::collect(
             &manifest.separator,
             &manifest.sections,
             &layers,
-            &texts,
+            &parts.texts,
         ),
         name: manifest.name.value,
         description: manifest.description,
@@ -118,7 +143,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
             .into_iter()
             .map(|(name, values)| (name, values.value))
             .collect(),
-        actions,
+        actions: parts.actions,
         uses: manifest
             .actions
             .into_iter()
@@ -130,8 +155,8 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
             .into_iter()
             .map(|(mode, spec)| (mode, spec.value))
             .collect(),
-        skeletons,
-        texts,
+        skeletons: parts.skeletons,
+        texts: parts.texts,
         places: places.clone(),
         prompts: None,
         tags: manifest
@@ -139,15 +164,10 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
             .into_iter()
             .map(|(alias, tag)| (alias, tag.value))
             .collect(),
-        repair,
+        repair: parts.repair,
         action_lists: HashMap::new(),
     }
-    .with_action_lists();
-    PackReport {
-        pack: Some(pack),
-        problems: faults.into_problems(),
-        operations,
-    }
+    .with_action_lists()
 }
 
 /// Returns every operation that modes, actions and gates name, with its place.

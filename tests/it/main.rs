@@ -5,6 +5,10 @@
     clippy::disallowed_methods,
     reason = "a test may panic, and it sets up its own files and processes"
 )]
+#![expect(
+    clippy::too_many_lines,
+    reason = "a test may hold a long table of cases, or follow a whole change"
+)]
 
 #[expect(
     dead_code,

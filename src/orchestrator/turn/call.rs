@@ -111,7 +111,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 segments: Vec::new(),
                 reserved: prepared.reserve(prepared.prompt_tokens),
             };
-            let answer = self.call(request, std::mem::take(&mut opening), &blobs)?;
+            let answer = self.call(&request, std::mem::take(&mut opening), &blobs)?;
             blobs.clear();
             let CallOutcome::RateLimited { retry_after } = answer.reply.end else {
                 return Ok(answer);
@@ -215,7 +215,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             segments: vec![segment],
             reserved: self.turn.prepared.reserve(estimate_text_tokens(prompt)),
         };
-        self.call(request, Vec::new(), &[prompt.as_bytes()])
+        self.call(&request, Vec::new(), &[prompt.as_bytes()])
     }
 
     /// Records a call that has ended.
@@ -225,8 +225,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
 
     fn call(
         &mut self,
-        request: CallRequest<'_>,
-        mut events: Vec<Event>,
+        request: &CallRequest<'_>,
+        events: Vec<Event>,
         blobs: &[&[u8]],
     ) -> Result<Answer> {
         if let Some(stopped) = self.stopped_error("it was not called yet") {
@@ -245,27 +245,11 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             None
         };
 
-        // record the call
-        let secrets = context.drivers.secrets.names();
-        let reserved = if self.driver.spends() {
-            request.reserved
-        } else {
-            Amount::default()
-        };
-        events.push(Event::Called {
-            turn,
-            call,
-            why: request.why,
-            prompt: request.segments,
-            run: run.id.clone(),
-            reserved,
-            secrets: secrets.map(str::to_owned).collect(),
-        });
-        self.turn.commit(&events, blobs)?;
+        let why = request.why;
+        self.record_call(call, request, events, blobs)?;
         let marks = context.store.marks()?;
         self.turn.calls = call;
         fail::point("called")?;
-        let why = request.why;
         run.report(ProgressEvent::Called { call, why });
 
         // start the agent
@@ -349,6 +333,34 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             reply,
             milliseconds,
         })
+    }
+
+    /// Records that the agent is about to be called, together with the events and texts that belong to it.
+    fn record_call(
+        &mut self,
+        call: u64,
+        request: &CallRequest<'_>,
+        mut events: Vec<Event>,
+        blobs: &[&[u8]],
+    ) -> Result<()> {
+        let context = self.turn.session.context;
+        let reserved = if self.driver.spends() {
+            request.reserved
+        } else {
+            Amount::default()
+        };
+        let secrets = context.drivers.secrets.names();
+
+        events.push(Event::Called {
+            turn: self.turn.started().turn,
+            call,
+            why: request.why,
+            prompt: request.segments.clone(),
+            run: context.run.id.clone(),
+            reserved,
+            secrets: secrets.map(str::to_owned).collect(),
+        });
+        self.turn.commit(&events, blobs)
     }
 
     /// Records the agent's process, and waits for its end.

@@ -9,7 +9,7 @@ use agentd::{Pack, Places, pack};
 use crate::support::{files_below, repository};
 
 /// The most lines of a source file.
-const LONGEST_FILE: usize = 850;
+const LONGEST_FILE: usize = 800;
 
 /// The most words of a string in a room that makes prompts; what is longer is prose.
 const MOST_WORDS: usize = 16;
