@@ -9,7 +9,7 @@ use std::env;
 use std::io;
 
 use agentd::compose::{Request, compose};
-use agentd::models::{Catalogue, Format, State, Turn};
+use agentd::models::{Catalogue, ConversationTurn, Format, State};
 use agentd::parse::{Context, parse};
 use agentd::serde_json::{Value, from_reader, json};
 use agentd::{Pack, Places};
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let grammar = pack.grammar(&pack.start)?;
         let response = parse(reply.ok_or("no reply")?, &grammar, &Context::default());
         println!("{}", response.message);
-        state.work.history.push(Turn {
+        state.document.history.push(ConversationTurn {
             user: line,
             assistant: response.message,
         });

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentd::compose::{AssemblyConfig, PromptAssembler};
-use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Turn, Work};
+use agentd::models::{Catalogue, ConversationTurn, KnowledgeEntry, Mode, ModelSpec, StateDocument};
 use agentd::{Pack, Places};
 
 use super::{least, row};
@@ -29,9 +29,9 @@ fn prose(seed: usize, bytes: usize) -> String {
     out
 }
 
-fn turns(count: usize) -> Vec<Turn> {
+fn turns(count: usize) -> Vec<ConversationTurn> {
     (0..count)
-        .map(|turn| Turn {
+        .map(|turn| ConversationTurn {
             user: prose(turn, 120),
             assistant: prose(turn + 7, 380),
         })
@@ -89,7 +89,7 @@ fn config() -> AssemblyConfig {
 }
 
 /// The reference: the same layers put together by hand, values escaped, into one string.
-fn by_hand(layers: &[&str], entries: &[KnowledgeEntry], turns: &[Turn]) -> String {
+fn by_hand(layers: &[&str], entries: &[KnowledgeEntry], turns: &[ConversationTurn]) -> String {
     let mut out = String::new();
     for layer in layers {
         out.push_str(layer);
@@ -149,7 +149,7 @@ fn assemble(pack: &Pack) {
             .unwrap()
             .with_catalogue(catalogue);
         let config = config();
-        let work = Work::default();
+        let work = StateDocument::default();
         let ours = || {
             assembler
                 .assemble(&config, &work, &turns, "Go on", None)
@@ -237,7 +237,7 @@ pub(crate) fn measure_memory() {
     let assembler = PromptAssembler::new(pack, known)
         .unwrap()
         .with_catalogue(catalogue);
-    let (config, work) = (config(), Work::default());
+    let (config, work) = (config(), StateDocument::default());
     let ours = |turns| {
         assembler
             .assemble(&config, &work, turns, "Go on", None)
@@ -254,12 +254,12 @@ pub(crate) fn measure_memory() {
 fn fit(pack: &Pack) {
     let all = turns(10_000);
     let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;
-    let cost = |turn: &Turn| {
+    let cost = |turn: &ConversationTurn| {
         count(&format!("\n\nUSER: {}", turn.user))
             + count(&format!("\n\nASSISTANT: {}", turn.assistant))
     };
     let costs: Vec<u64> = all.iter().map(cost).collect();
-    let work = Work::default();
+    let work = StateDocument::default();
     let make = |window: u64| {
         let mut catalogue = Catalogue::built_in().unwrap().clone();
         catalogue.add(model(window)).unwrap();
@@ -335,7 +335,7 @@ fn fit(pack: &Pack) {
         let mut number = 20_000;
         let again = least(samples, || {
             number += 1;
-            said.push(Turn {
+            said.push(ConversationTurn {
                 user: prose(number, 120),
                 assistant: prose(number, 380),
             });

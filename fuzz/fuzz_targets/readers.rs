@@ -4,7 +4,7 @@
 
 use agentd::agent::Scripted;
 use agentd::config::{Agents, Settings};
-use agentd::models::{Catalogue, Work};
+use agentd::models::{Catalogue, StateDocument};
 use agentd::pack::{Owner, Prose, Rule, Template, Text};
 use agentd::spec::{self, Spec, Tasks};
 use agentd::{ErrorKind, Result, UnifiedPrompt};
@@ -50,10 +50,10 @@ fn check<T>(text: &str, kind: ErrorKind, result: Result<T>) -> Option<T> {
 
 /// A state that was read and written as JSON reads back as the same state.
 fn check_state(text: &str) {
-    let Some(work) = check(text, ErrorKind::StateInvalid, Work::read(text, ORIGIN)) else { return };
+    let Some(work) = check(text, ErrorKind::StateInvalid, StateDocument::read(text, ORIGIN)) else { return };
     assert!(work.completion_percent() <= 100);
     let json = serde_json::to_string(&work).unwrap();
-    assert_eq!(Work::read(&json, ORIGIN).unwrap(), work);
+    assert_eq!(StateDocument::read(&json, ORIGIN).unwrap(), work);
 }
 
 /// A prompt that was read from XML and written again reads back as the same prompt.

@@ -408,18 +408,18 @@ fn gate_facts(state: &State) -> Facts {
         )
         .with(
             "percent",
-            count_value(u64::from(state.work.completion_percent())),
+            count_value(u64::from(state.document.completion_percent())),
         );
 
     if let Some(verdict) = progress.verdict {
         facts = facts.with("verdict", verdict.name());
     }
 
-    if let Some(locked) = state.work.voice_context.locked {
-        facts = facts.with("voice_locked", if locked { "true" } else { "false" });
+    for (path, value) in state.document.values() {
+        facts = facts.with_argument("state", &path, value.as_str());
     }
 
-    for artifact in &state.work.work_order {
+    for artifact in &state.document.work_order {
         facts = facts.with_argument("status", &artifact.key(), artifact.status.name());
     }
 

@@ -1,7 +1,7 @@
 //! Checks the updates of a reply, and chooses their operation.
 
 use super::tree;
-use crate::models::{Effect, OperationId, Update};
+use crate::models::{Effect, OperationId, Update, paths};
 use crate::pack::ModeSpec;
 use crate::text::glob::matches_path;
 
@@ -58,15 +58,7 @@ impl ReplyPermit<'_> {
 
 /// Returns the reason why a target may not be updated; `None` if it may.
 fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
-    let plain = |segment: &str| {
-        !segment.is_empty()
-            && !segment.starts_with('.')
-            && segment
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-    };
-
-    if target.len() > 200 || !target.split('/').all(plain) {
+    if !paths::is_plain_path(target) {
         return Some("the target is not a plain relative path".to_owned());
     }
 

@@ -1,16 +1,29 @@
 //! `PromptAssembler`: prompts of one pack for any model, from a work order, a history and a message.
+//!
+//! Its names are those of the specification of Writers Factory, which it serves. Other code knows only the sections that a
+//! pack declares.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
+use serde_json::{Map, Value, json};
 
 use super::draft::{self, FittedPrompt};
 use super::layers::PromptInputs;
 use super::{Counter, Draft, Limits, Request};
 use crate::error::Result;
-use crate::models::{Catalogue, KnowledgeEntry, Mode, Turn, Work};
+use crate::models::{
+    ArtifactProgress, Catalogue, ConversationTurn, Format, KnowledgeEntry, Mode, StateDocument,
+};
 use crate::pack::Pack;
+
+/// Section with the title of the project.
+const PROJECT: &str = "project";
+
+/// Section with the items in focus.
+const ACTIVE_CONTEXT: &str = "active_context";
 
 /// Model, mode and limits of one assembled prompt.
 #[expect(missing_docs, reason = "the other fields say it by name")]
@@ -24,6 +37,8 @@ pub struct AssemblyConfig {
     pub max_kb_entries: usize,
     /// Maximum number of turns of the history.
     pub max_conversation_turns: usize,
+    /// Rendering; `None` for the pack's. [`Format::Chat`] gives the messages of a chat.
+    pub format: Option<Format>,
 }
 
 impl AssemblyConfig {
@@ -35,17 +50,94 @@ impl AssemblyConfig {
             include_thinking_reminder: true,
             max_kb_entries: 10,
             max_conversation_turns: 10,
+            format: None,
         }
     }
 }
 
-/// Assembles prompts from a pack and ranked knowledge. Token counts and the pack's files are cached until
+/// Knowledge base that an assembler asks for every prompt.
+pub trait KnowledgeSource: Send + Sync {
+    /// Returns the entries for a project, best first.
+    ///
+    /// A prompt shows at most `limit` of them. A source may return more: entries of the categories that the pack keeps
+    /// are then preferred.
+    ///
+    /// # Errors
+    ///
+    /// Whatever prevents the knowledge base from answering.
+    fn context_for(&self, project: &str, limit: usize) -> Result<Vec<KnowledgeEntry>>;
+}
+
+/// A fixed list of entries, best first, is the same for every project.
+impl KnowledgeSource for Vec<KnowledgeEntry> {
+    fn context_for(&self, _project: &str, _limit: usize) -> Result<Vec<KnowledgeEntry>> {
+        Ok(self.clone())
+    }
+}
+
+/// State of a novel's work, as the specification names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkOrder {
+    /// Title of the project, empty if it has none yet.
+    pub project_title: String,
+    /// Name of the main character; empty if it is not known.
+    pub protagonist_name: String,
+    /// Templates of the Story Bible and their status.
+    pub templates: Vec<ArtifactProgress>,
+    /// Ids of the registered notebooks, with their roles.
+    pub notebooks: IndexMap<String, String>,
+}
+
+impl From<WorkOrder> for StateDocument {
+    fn from(order: WorkOrder) -> Self {
+        let mut project = Map::new();
+        for (field, value) in [
+            ("title", order.project_title),
+            ("protagonist", order.protagonist_name),
+        ] {
+            if !value.is_empty() {
+                project.insert(field.to_owned(), Value::String(value));
+            }
+        }
+        let notebooks: Vec<Value> = order
+            .notebooks
+            .into_iter()
+            .map(|(id, role)| json!({"id": id, "role": role}))
+            .collect();
+
+        let mut document = Self {
+            work_order: order.templates,
+            ..Self::default()
+        };
+        if !project.is_empty() {
+            document
+                .sections
+                .insert(PROJECT.to_owned(), Value::Object(project));
+        }
+        if !notebooks.is_empty() {
+            document
+                .sections
+                .insert("notebooks".to_owned(), Value::Array(notebooks));
+        }
+        document
+    }
+}
+
+/// Assembles prompts from a pack and a knowledge base. Token counts and the pack's files are cached until
 /// [`PromptAssembler::clear_cache`].
-#[derive(Debug)]
 pub struct PromptAssembler {
-    knowledge: Vec<KnowledgeEntry>,
+    knowledge: Box<dyn KnowledgeSource>,
     catalogue: Catalogue,
     cache: Mutex<AssemblerCache>,
+}
+
+impl fmt::Debug for PromptAssembler {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("PromptAssembler")
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -56,12 +148,12 @@ struct AssemblerCache {
 }
 
 impl PromptAssembler {
-    /// Returns an assembler for the shipped models. The entries are ranked, best first.
+    /// Returns an assembler for the shipped models.
     ///
     /// # Errors
     ///
     /// None that a caller could cause: the shipped catalogue is checked by tests.
-    pub fn new(pack: Pack, knowledge: Vec<KnowledgeEntry>) -> Result<Self> {
+    pub fn new(pack: Pack, knowledge: impl KnowledgeSource + 'static) -> Result<Self> {
         let catalogue = Catalogue::built_in()?.clone();
         let cache = AssemblerCache {
             pack: Arc::new(pack),
@@ -69,7 +161,7 @@ impl PromptAssembler {
             counters: HashMap::new(),
         };
         Ok(Self {
-            knowledge,
+            knowledge: Box::new(knowledge),
             catalogue,
             cache: Mutex::new(cache),
         })
@@ -90,8 +182,8 @@ impl PromptAssembler {
     pub fn assemble(
         &self,
         config: &AssemblyConfig,
-        work_order: &Work,
-        history: &[Turn],
+        work_order: &StateDocument,
+        history: &[ConversationTurn],
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<String> {
@@ -113,8 +205,8 @@ impl PromptAssembler {
     pub fn draft(
         &self,
         config: &AssemblyConfig,
-        work_order: &Work,
-        history: &[Turn],
+        work_order: &StateDocument,
+        history: &[ConversationTurn],
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
     ) -> Result<Draft> {
@@ -138,8 +230,8 @@ impl PromptAssembler {
     fn compose_with<T>(
         &self,
         config: &AssemblyConfig,
-        work_order: &Work,
-        history: &[Turn],
+        work_order: &StateDocument,
+        history: &[ConversationTurn],
         user_message: &str,
         active_context: Option<&IndexMap<String, String>>,
         finish: impl FnOnce(FittedPrompt<'_>) -> Result<T>,
@@ -149,11 +241,25 @@ impl PromptAssembler {
             Counter::new(self.catalogue.tokenizer(&model))
         })?;
         pack.mode(&config.mode)?;
+        let mut document = work_order.clone();
+        if let Some(active) = active_context {
+            let fields = active
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::String(value.clone())))
+                .collect();
+            document
+                .sections
+                .insert(ACTIVE_CONTEXT.to_owned(), Value::Object(fields));
+        }
+
+        let project = document.value_at("project.title").and_then(Value::as_str);
+        let knowledge = self
+            .knowledge
+            .context_for(project.unwrap_or_default(), config.max_kb_entries)?;
         let inputs = PromptInputs {
             mode: Some(&config.mode),
-            work: work_order,
-            active_context: active_context.unwrap_or(&work_order.active_context),
-            knowledge: &self.knowledge,
+            document: &document,
+            knowledge: &knowledge,
             history,
         };
 
@@ -167,6 +273,7 @@ impl PromptAssembler {
                 entries: Some(config.max_kb_entries),
             },
             thinking_reminder: config.include_thinking_reminder,
+            format: config.format,
             ..Request::default()
         };
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{Limits, SourcedItem};
-use crate::models::{KnowledgeEntry, Part, Tier, Turn};
-use crate::pack::{Layer, ModeSpec, Section};
+use crate::models::{ConversationTurn, KnowledgeEntry, Part, SectionVisibility, Tier};
+use crate::pack::Layer;
 
 /// An entry of the prompt.
 pub(super) enum PromptEntry<'a> {
@@ -53,12 +53,15 @@ pub(super) struct ElasticSequence<'a> {
 /// Items of an elastic sequence.
 pub(super) enum SequenceItems<'a> {
     /// Turns, oldest first; the newest are taken first.
-    Turns { turns: &'a [Turn], limit: usize },
+    Turns {
+        turns: &'a [ConversationTurn],
+        limit: usize,
+    },
     /// Knowledge entries by rank; their limit depends on the length of the enclosing state.
     Entries {
         entries: &'a [KnowledgeEntry],
         limits: Limits,
-        shown: &'a ModeSpec,
+        section: KnowledgeSection<'a>,
     },
     /// Context, in order.
     Context {
@@ -93,6 +96,13 @@ impl PromptEntry<'_> {
     }
 }
 
+/// Section of the state in which the knowledge entries are shown.
+#[derive(Clone)]
+pub(super) struct KnowledgeSection<'a> {
+    pub(super) name: &'a str,
+    pub(super) visibility: SectionVisibility,
+}
+
 impl ElasticSequence<'_> {
     /// Returns true if the sequence is inside the preceding block.
     pub(super) fn is_inside(&self) -> bool {
@@ -112,8 +122,10 @@ impl ElasticSequence<'_> {
     pub(super) fn limit(&self, tier: Tier) -> usize {
         match &self.items {
             SequenceItems::Turns { limit, .. } | SequenceItems::Context { limit, .. } => *limit,
-            SequenceItems::Entries { limits, shown, .. } => {
-                if tier == Tier::Minimal || !shown.state.shows(Section::KnowledgeContext, tier) {
+            SequenceItems::Entries {
+                limits, section, ..
+            } => {
+                if tier == Tier::Minimal || !section.visibility.shows(section.name, tier) {
                     return 0;
                 }
                 let own = self.layer.items.map(|items| items.at(tier));

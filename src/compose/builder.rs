@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::draft::assemble;
@@ -13,7 +12,7 @@ use super::layers::{self, PromptInputs};
 use super::tools::check_tools;
 use super::{Missing, Request, SourcedItem, Variables, markdown};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ContextItem, ContextKind, Format, Mode, Tier, Work};
+use crate::models::{ContextItem, ContextKind, Format, Mode, StateDocument, Tier};
 use crate::pack::{BUILDER_PACK, Pack, Places, Text};
 
 /// Section of structured context that selects the execution rules for a task's depth.
@@ -299,12 +298,10 @@ impl<'m> PromptBuilder<'m> {
             Some((mode, variables)) => (Some(mode), variables.clone()),
             None => (None, Variables::new()),
         };
-        let work = Work::default();
-        let active_context = IndexMap::new();
+        let document = StateDocument::default();
         let inputs = PromptInputs {
             mode,
-            work: &work,
-            active_context: &active_context,
+            document: &document,
             knowledge: &[],
             history: &[],
         };

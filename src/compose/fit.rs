@@ -244,7 +244,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             } else {
                 &open
             };
-            let around = self.count_tokens(opening) + self.count_tokens(close);
+            let around = self.count_tokens(opening) + self.count_tokens(&close);
             let order = selection_order(elastic, elastic.limit(self.bounds.tier));
             let mut sequence = ElasticFill {
                 entry,

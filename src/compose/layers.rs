@@ -3,16 +3,19 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use indexmap::IndexMap;
-
-use super::block::{BlockRung, ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
+use super::block::{
+    BlockRung, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
+};
 use super::delimiters::Delimiters;
 use super::report::AbsentLayer;
 use super::state_xml::state_xml;
 use super::vars::{self, Missing, PlaceholderValues, VariableUse, Variables};
 use super::{Request, SourcedItem};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Class, Format, KnowledgeEntry, Mode, Part, Role, Tier, Turn, Work};
+use crate::models::{
+    Class, ConversationTurn, Format, KnowledgeEntry, Mode, Part, Role, SectionSource,
+    StateDocument, Tier,
+};
 use crate::pack::{FactValue, Facts, Layer, LayerContent, Pack, Text, file_for};
 use crate::text::escape::replace_forbidden;
 
@@ -21,12 +24,11 @@ use crate::text::escape::replace_forbidden;
 pub(super) struct PromptInputs<'a> {
     /// Without a mode, layers that depend on it are empty.
     pub(super) mode: Option<&'a Mode>,
-    pub(super) work: &'a Work,
-    pub(super) active_context: &'a IndexMap<String, String>,
+    pub(super) document: &'a StateDocument,
     /// Entries by rank, best first.
     pub(super) knowledge: &'a [KnowledgeEntry],
     /// Turns, oldest first.
-    pub(super) history: &'a [Turn],
+    pub(super) history: &'a [ConversationTurn],
 }
 
 /// Filled layers of one request.
@@ -229,19 +231,30 @@ impl<'a> LayerFiller<'a, '_> {
                     },
                 )
             }
-            LayerContent::Knowledge => match self.inputs.mode {
-                Some(mode) => {
+            LayerContent::Knowledge => match (self.inputs.mode, self.knowledge_name()) {
+                (Some(mode), Some(name)) => {
+                    let section = KnowledgeSection {
+                        name,
+                        visibility: self.pack.visibility(mode),
+                    };
                     let items = SequenceItems::Entries {
                         entries: self.inputs.knowledge,
                         limits: request.limits,
-                        shown: self.pack.mode(mode)?,
+                        section,
                     };
                     self.make_elastic_entry(layer, items)
                 }
-                None => Vec::new(),
+                _ => Vec::new(),
             },
             LayerContent::Artifacts | LayerContent::Files | LayerContent::Thoughts => Vec::new(),
         })
+    }
+
+    /// Returns the name of the section that holds the knowledge.
+    fn knowledge_name(&self) -> Option<&'a str> {
+        let pack: &'a Pack = self.pack;
+        let (name, _) = pack.state.section_holding(SectionSource::Knowledge)?;
+        Some(name)
     }
 
     /// Returns the reason why a layer has no content.
@@ -496,15 +509,8 @@ impl<'a> LayerFiller<'a, '_> {
         let Some(mode) = self.inputs.mode else {
             return Ok(None);
         };
-        let sections = &self.pack.mode(mode)?.state;
-        let xml = state_xml(
-            mode,
-            self.inputs.work,
-            self.inputs.active_context,
-            sections,
-            tier,
-            self.delimiters,
-        );
+        self.pack.mode(mode)?;
+        let xml = state_xml(self.pack, mode, self.inputs.document, tier, self.delimiters);
 
         Ok(Some(BlockRung {
             tier,
@@ -713,11 +719,10 @@ pub(super) fn fill_layer_text(
     let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else {
         return Ok(None);
     };
-    let work = Work::default();
+    let document = StateDocument::default();
     let inputs = PromptInputs {
         mode: None,
-        work: &work,
-        active_context: &work.active_context,
+        document: &document,
         knowledge: &[],
         history: &[],
     };

@@ -42,7 +42,7 @@ mod state_xml;
 mod tools;
 mod vars;
 
-pub use assembler::{AssemblyConfig, PromptAssembler};
+pub use assembler::{AssemblyConfig, KnowledgeSource, PromptAssembler, WorkOrder};
 pub use budgets::{BudgetRow, budgets};
 #[cfg(feature = "run")]
 pub(crate) use builder::trim_block;
@@ -69,13 +69,12 @@ pub fn compose(pack: &Pack, state: &State, request: &Request) -> Result<Draft> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     pack.mode(mode)?;
 
-    let work = &state.work;
+    let document = &state.document;
     let inputs = PromptInputs {
         mode: Some(mode),
-        work,
-        active_context: &work.active_context,
-        knowledge: &work.knowledge,
-        history: &work.history,
+        document,
+        knowledge: &document.knowledge,
+        history: &document.history,
     };
 
     draft::assemble(pack, inputs, request.clone())?.into_draft()

@@ -3,8 +3,8 @@
 use super::SourcedItem;
 use super::block::{BlockRung, ElasticSequence, PromptBlock, SequenceItems};
 use super::delimiters::{Delimiters, one_line, role_prefix};
-use super::state_xml::{KNOWLEDGE_CLOSE, KNOWLEDGE_OPEN, write_entry};
-use crate::models::{ContextKind, Format, Part, Role, Turn};
+use super::state_xml::{knowledge_tags, write_entry};
+use crate::models::{ContextKind, ConversationTurn, Format, Part, Role};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
@@ -128,23 +128,24 @@ pub(super) fn sequence_delimiters(
     delimiters: &Delimiters<'_>,
     elastic: &ElasticSequence<'_>,
     first: bool,
-) -> (String, &'static str) {
+) -> (String, String) {
     match (&elastic.items, delimiters.format) {
-        (SequenceItems::Entries { .. }, _) => (KNOWLEDGE_OPEN.to_owned(), KNOWLEDGE_CLOSE),
+        (SequenceItems::Entries { section, .. }, _) => knowledge_tags(section.name),
         (SequenceItems::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
             let lead = if first {
                 ""
             } else {
                 layer_separator(delimiters, elastic.layer)
             };
-            ([lead, &elastic.layer.heading_text()].concat(), "")
+            let heading = [lead, &elastic.layer.heading_text()].concat();
+            (heading, String::new())
         }
-        _ => (String::new(), ""),
+        _ => (String::new(), String::new()),
     }
 }
 
 /// Returns the messages of a turn that are not empty, with their roles.
-pub(super) fn turn_messages(turn: &Turn) -> impl Iterator<Item = (Role, &str)> {
+pub(super) fn turn_messages(turn: &ConversationTurn) -> impl Iterator<Item = (Role, &str)> {
     let parts = [
         (Role::User, turn.user.as_str()),
         (Role::Assistant, turn.assistant.as_str()),

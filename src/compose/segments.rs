@@ -177,7 +177,7 @@ fn write_items(
 
     if !close.is_empty() {
         sink.write_piece(PromptPiece::Around(elastic, "/end"), |out| {
-            out.push_str(close)
+            out.push_str(&close)
         });
     }
 }

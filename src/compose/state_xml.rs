@@ -1,12 +1,17 @@
 //! `<session_state>`: the state of a session as XML, for a mode and a tier.
 
-use indexmap::IndexMap;
+use serde_json::{Map, Value};
 
 use super::delimiters::Delimiters;
-
-use crate::models::{ArtifactStatus, KnowledgeEntry, Mode, Status, Tier, Work};
-use crate::pack::{Section, StateSections};
+use crate::models::{
+    ArtifactProgress, ArtifactStatus, FieldType, KnowledgeEntry, ListSpec, Mode, SectionSource,
+    SectionSpec, StateDocument, Tier,
+};
+use crate::pack::Pack;
 use crate::text::escape::{XmlPosition, push_escaped};
+
+/// Field of an artifact that a tier may leave out: the list of filled fields.
+const COMPLETED: &str = "completed";
 
 /// The state as XML, split where the knowledge is inserted. Every value is escaped, so the XML is always well-formed.
 pub(super) struct StateXml {
@@ -16,51 +21,90 @@ pub(super) struct StateXml {
     pub(super) tail: String,
 }
 
-/// Opening tag of the knowledge.
-pub(super) const KNOWLEDGE_OPEN: &str = "  <knowledge_context>\n";
-
-/// Closing tag of the knowledge.
-pub(super) const KNOWLEDGE_CLOSE: &str = "  </knowledge_context>\n";
+/// Returns the opening and closing tag of the section with the knowledge.
+pub(super) fn knowledge_tags(name: &str) -> (String, String) {
+    (format!("  <{name}>\n"), format!("  </{name}>\n"))
+}
 
 /// Renders the state as XML. The minimal tier has a shorter form without knowledge.
 pub(super) fn state_xml(
+    pack: &Pack,
     mode: &Mode,
-    work: &Work,
-    active_context: &IndexMap<String, String>,
-    sections: &StateSections,
+    document: &StateDocument,
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> StateXml {
+    let artifacts = pack.work_order(mode, document);
     let mut xml = StateWriter {
         out: "<session_state>\n".to_owned(),
-        work,
-        active_context,
         delimiters,
     };
     xml.write_element(1, "current_mode", &mode.as_str().to_uppercase());
-    xml.write_element(1, "completion_pct", &work.completion_percent().to_string());
+    if pack
+        .state
+        .section_holding(SectionSource::Artifacts)
+        .is_some()
+    {
+        let percent = completion_percent(&artifacts);
+        xml.write_element(1, "completion_pct", &percent.to_string());
+    }
+
     if tier == Tier::Minimal {
-        xml.write_minimal();
+        for (element, path) in &pack.state.minimal {
+            if let Some(value) = document.value_at(path) {
+                xml.write_value(1, element, value);
+            }
+        }
         return StateXml {
             head: xml.out,
             tail: "</session_state>".to_owned(),
         };
     }
 
-    let mut head = String::new();
-    for section in Section::ALL {
-        if section == Section::KnowledgeContext {
-            head = std::mem::take(&mut xml.out);
-        } else if sections.shows(section, tier) {
-            xml.write_section(section, sections.summarizes(section));
+    let visibility = pack.visibility(mode);
+    let mut head = None;
+    for (name, section) in &pack.state.sections {
+        if section.holds == Some(SectionSource::Knowledge) {
+            head = Some(std::mem::take(&mut xml.out));
+            continue;
+        }
+        if !visibility.shows(name, tier) {
+            continue;
+        }
+
+        let form = SectionForm {
+            name,
+            section,
+            tier,
+            is_summary: visibility.summarizes(name),
+        };
+        match section.holds {
+            Some(SectionSource::Artifacts) => xml.write_artifacts(form, &artifacts),
+            Some(SectionSource::Results | SectionSource::Knowledge) => {}
+            None => xml.write_section(form, document),
         }
     }
 
     xml.out.push_str("</session_state>");
-    StateXml {
-        head,
-        tail: xml.out,
+    match head {
+        Some(head) => StateXml {
+            head,
+            tail: xml.out,
+        },
+        None => StateXml {
+            head: xml.out,
+            tail: String::new(),
+        },
     }
+}
+
+/// Returns the completion in percent: the mean of filled to required fields over all artifacts.
+fn completion_percent(artifacts: &[ArtifactProgress]) -> u32 {
+    let document = StateDocument {
+        work_order: artifacts.to_vec(),
+        ..StateDocument::default()
+    };
+    document.completion_percent()
 }
 
 /// Writes a knowledge entry.
@@ -78,186 +122,174 @@ pub(super) fn write_entry(out: &mut String, entry: &KnowledgeEntry, delimiters: 
     out.push_str("\n    </entry>\n");
 }
 
+/// A section and the form in which it is shown.
+#[derive(Clone, Copy)]
+struct SectionForm<'a> {
+    name: &'a str,
+    section: &'a SectionSpec,
+    tier: Tier,
+    is_summary: bool,
+}
+
+impl SectionForm<'_> {
+    /// Returns true if a field is shown.
+    fn shows_field(&self, field: &str) -> bool {
+        if self.is_summary {
+            return self.section.summary.iter().any(|shown| shown == field);
+        }
+        match &self.section.medium {
+            Some(shown) if self.tier < Tier::Full => shown.iter().any(|name| name == field),
+            _ => true,
+        }
+    }
+}
+
 struct StateWriter<'a> {
     out: String,
     delimiters: &'a Delimiters<'a>,
-    work: &'a Work,
-    active_context: &'a IndexMap<String, String>,
 }
 
 impl StateWriter<'_> {
-    fn write_minimal(&mut self) {
-        let active = |key: &str| self.active_context.get(key).cloned();
-        let locked = self
-            .work
-            .voice_context
-            .locked
-            .map(|locked| locked.to_string());
-        let rows = [
-            ("active_file", active("file")),
-            ("voice_locked", locked),
-            ("current_beat", active("beat")),
-        ];
+    fn write_section(&mut self, form: SectionForm<'_>, document: &StateDocument) {
+        match (document.sections.get(form.name), &form.section.list) {
+            (Some(Value::Array(items)), Some(list)) if !items.is_empty() => {
+                if form.is_summary {
+                    let count = items.len().to_string();
+                    self.write_empty_tag(1, form.name, &[("count", &count)]);
+                } else {
+                    self.write_open_tag(1, form.name, &[]);
+                    self.write_items(2, list, items);
+                    self.write_close_tag(1, form.name);
+                }
+            }
+            (Some(Value::Object(fields)), None) => self.write_fields(form, fields),
+            _ => {}
+        }
+    }
 
-        for (name, value) in rows {
-            if let Some(value) = value {
-                self.write_element(1, name, &value);
+    /// Writes the fields of a section: the declared ones in their order, then the others.
+    fn write_fields(&mut self, form: SectionForm<'_>, fields: &Map<String, Value>) {
+        let start = self.out.len();
+        self.write_open_tag(1, form.name, &[]);
+        let empty = self.out.len();
+
+        for (name, kind) in &form.section.fields {
+            if let Some(value) = fields.get(name).filter(|_| form.shows_field(name)) {
+                self.write_field(name, kind, value);
             }
         }
-    }
-
-    fn write_section(&mut self, section: Section, summarized: bool) {
-        let work = self.work;
-        match section {
-            Section::Project => self.write_fields("project", &work.project),
-            Section::ActiveContext => self.write_fields("active_context", self.active_context),
-            Section::WorkOrder if summarized => self.write_work_order_summary(&work.work_order),
-            Section::WorkOrder => self.write_work_order(&work.work_order),
-            Section::VoiceContext => self.write_voice(work),
-            Section::SceneContext => self.write_fields("scene_context", &work.scene_context),
-            Section::KnowledgeContext => {}
-            Section::Notebooks => self.write_notebooks(work),
-            Section::AgentMemory => self.write_agent_memory(work),
-        }
-    }
-
-    fn write_fields(&mut self, name: &str, fields: &IndexMap<String, String>) {
-        if fields.is_empty() {
-            return;
-        }
-
-        self.write_open_tag(1, name, &[]);
-        for (key, value) in fields {
-            if is_element_name(key) {
-                self.write_element(2, key, value);
+        let others = fields
+            .iter()
+            .filter(|(name, _)| !form.section.fields.contains_key(*name))
+            .filter(|(name, _)| form.shows_field(name));
+        for (name, value) in others {
+            if is_element_name(name) {
+                self.write_value(2, name, value);
             } else {
-                self.write_element_with(2, "field", &[("name", key)], value);
+                self.write_element_with(2, "field", &[("name", name)], &text_of(value));
             }
         }
 
-        self.write_close_tag(1, name);
+        if self.out.len() == empty {
+            self.out.truncate(start);
+        } else {
+            self.write_close_tag(1, form.name);
+        }
     }
 
-    fn write_work_order(&mut self, artifacts: &[ArtifactStatus]) {
+    fn write_field(&mut self, name: &str, kind: &FieldType, value: &Value) {
+        match (kind, value) {
+            (FieldType::List(list), Value::Array(items)) if !items.is_empty() => {
+                if list.wrapped {
+                    self.write_open_tag(2, name, &[]);
+                    self.write_items(3, list, items);
+                    self.write_close_tag(2, name);
+                } else {
+                    self.write_items(2, list, items);
+                }
+            }
+            (FieldType::List(_), _) => {}
+            _ => self.write_value(2, name, value),
+        }
+    }
+
+    fn write_items(&mut self, depth: usize, list: &ListSpec, items: &[Value]) {
+        for item in items {
+            let text_at = |key: &str| item.get(key).map(text_of);
+            let attributes: Vec<(&str, String)> = list
+                .attributes
+                .iter()
+                .map(|key| (key.as_str(), text_at(key).unwrap_or_default()))
+                .collect();
+            let attributes: Vec<(&str, &str)> = attributes
+                .iter()
+                .map(|(key, value)| (*key, value.as_str()))
+                .collect();
+
+            let text = match &list.text {
+                Some(key) => text_at(key).unwrap_or_default(),
+                None if attributes.is_empty() => text_of(item),
+                None => String::new(),
+            };
+            if text.is_empty() {
+                self.write_empty_tag(depth, &list.element, &attributes);
+            } else {
+                self.write_element_with(depth, &list.element, &attributes, &text);
+            }
+        }
+    }
+
+    fn write_artifacts(&mut self, form: SectionForm<'_>, artifacts: &[ArtifactProgress]) {
         if artifacts.is_empty() {
             return;
         }
-
-        self.write_open_tag(1, "work_order", &[]);
-        for artifact in artifacts {
-            let missing = artifact.missing.join(", ");
-            let mut attributes = vec![
-                ("name", artifact.name.as_str()),
-                ("status", artifact.status.name()),
-            ];
-            if artifact.status == Status::NotStarted
-                || (artifact.completed.is_empty() && artifact.missing.is_empty())
-            {
-                self.write_empty_tag(2, "template", &attributes);
-            } else if artifact.completed.is_empty() {
-                attributes.push(("missing", &missing));
-                self.write_empty_tag(2, "template", &attributes);
-            } else {
-                self.write_open_tag(2, "template", &attributes);
-                self.write_element(3, "completed", &artifact.completed.join(", "));
-                if !missing.is_empty() {
-                    self.write_element(3, "missing", &missing);
-                }
-                self.write_close_tag(2, "template");
-            }
-        }
-
-        self.write_close_tag(1, "work_order");
-    }
-
-    fn write_work_order_summary(&mut self, artifacts: &[ArtifactStatus]) {
-        let complete = artifacts
-            .iter()
-            .filter(|artifact| artifact.status == Status::Complete)
-            .count();
-        if !artifacts.is_empty() {
-            let complete = complete.to_string();
+        if form.is_summary {
+            let is_complete =
+                |artifact: &&ArtifactProgress| artifact.status == ArtifactStatus::Complete;
+            let complete = artifacts.iter().filter(is_complete).count().to_string();
             let total = artifacts.len().to_string();
-            self.write_empty_tag(
-                1,
-                "work_order",
-                &[("complete", &complete), ("total", &total)],
-            );
-        }
-    }
-
-    fn write_voice(&mut self, work: &Work) {
-        let voice = &work.voice_context;
-        if *voice == crate::models::VoiceContext::default() {
+            let attributes = [("complete", complete.as_str()), ("total", total.as_str())];
+            self.write_empty_tag(1, form.name, &attributes);
             return;
         }
 
-        self.write_open_tag(1, "voice_context", &[]);
-        let rows = [
-            ("locked", voice.locked.map(|locked| locked.to_string())),
-            ("winning_agent", voice.winning_agent.clone()),
-            ("winning_strategy", voice.winning_strategy.clone()),
-            ("voice_state", voice.voice_state.clone()),
+        let element = form.section.element.as_deref().unwrap_or("artifact");
+        self.write_open_tag(1, form.name, &[]);
+        for artifact in artifacts {
+            self.write_artifact(element, artifact, form.shows_field(COMPLETED));
+        }
+        self.write_close_tag(1, form.name);
+    }
+
+    fn write_artifact(&mut self, element: &str, artifact: &ArtifactProgress, completed: bool) {
+        let missing = artifact.missing.join(", ");
+        let mut attributes = vec![
+            ("name", artifact.name.as_str()),
+            ("status", artifact.status.name()),
         ];
-        for (name, value) in rows {
-            if let Some(value) = value {
-                self.write_element(2, name, &value);
-            }
-        }
+        let shows_completed = completed && !artifact.completed.is_empty();
 
-        if !voice.antipatterns.is_empty() {
-            self.write_open_tag(2, "antipatterns", &[]);
-            for pattern in &voice.antipatterns {
-                self.write_element_with(
-                    3,
-                    "pattern",
-                    &[("severity", &pattern.severity)],
-                    &pattern.pattern,
-                );
+        if artifact.status == ArtifactStatus::NotStarted
+            || (!shows_completed && artifact.missing.is_empty())
+        {
+            self.write_empty_tag(2, element, &attributes);
+        } else if !shows_completed {
+            attributes.push(("missing", &missing));
+            self.write_empty_tag(2, element, &attributes);
+        } else {
+            self.write_open_tag(2, element, &attributes);
+            self.write_element(3, "completed", &artifact.completed.join(", "));
+            if !missing.is_empty() {
+                self.write_element(3, "missing", &missing);
             }
-            self.write_close_tag(2, "antipatterns");
+            self.write_close_tag(2, element);
         }
-
-        self.write_close_tag(1, "voice_context");
     }
 
-    fn write_notebooks(&mut self, work: &Work) {
-        if work.notebooks.is_empty() {
-            return;
+    fn write_value(&mut self, depth: usize, name: &str, value: &Value) {
+        if !value.is_null() {
+            self.write_element(depth, name, &text_of(value));
         }
-
-        self.write_open_tag(1, "notebooks", &[]);
-        for notebook in &work.notebooks {
-            let attributes = [
-                ("id", notebook.id.as_str()),
-                ("role", notebook.role.as_str()),
-            ];
-            if notebook.title.is_empty() {
-                self.write_empty_tag(2, "notebook", &attributes);
-            } else {
-                self.write_element_with(2, "notebook", &attributes, &notebook.title);
-            }
-        }
-
-        self.write_close_tag(1, "notebooks");
-    }
-
-    fn write_agent_memory(&mut self, work: &Work) {
-        let memory = &work.agent_memory;
-        if memory.preferences.is_empty() && memory.corrections.is_empty() {
-            return;
-        }
-
-        self.write_open_tag(1, "agent_memory", &[]);
-        for preference in &memory.preferences {
-            self.write_element(2, "preference", preference);
-        }
-
-        for correction in &memory.corrections {
-            self.write_element(2, "correction", correction);
-        }
-
-        self.write_close_tag(1, "agent_memory");
     }
 
     fn write_element(&mut self, depth: usize, name: &str, value: &str) {
@@ -315,6 +347,15 @@ impl StateWriter<'_> {
         for _ in 0..depth {
             self.out.push_str("  ");
         }
+    }
+}
+
+/// Returns a value as text: a list as words with commas.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
     }
 }
 

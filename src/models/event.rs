@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Amount, BlobId, CallOutcome, Decision, Format, Marker, Mode, Nonce, Opened, OperationId,
-    Permission, Process, ReviewResult, SegmentRef, SessionId, StepOutcome, UpdateFormat,
-    UsageMetrics, Work,
+    Permission, Process, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome,
+    UpdateFormat, UsageMetrics,
 };
 
 /// An event of a session.
@@ -23,7 +23,7 @@ pub enum Event {
     /// The caller has set the subject of the session.
     Described {
         #[expect(missing_docs, reason = "the name says it all")]
-        work: Box<Work>,
+        work: Box<StateDocument>,
     },
     /// The session got its own branch and work tree.
     Opened(Box<Opened>),

@@ -27,12 +27,14 @@
 
 mod action;
 mod agent;
+mod artifact;
 mod block;
 mod call_outcome;
 mod catalogue;
 mod change;
 mod check;
 mod ci_log;
+mod document;
 mod event;
 mod finding;
 mod format;
@@ -52,17 +54,21 @@ mod prompt_xml;
 mod response;
 mod session;
 mod state;
+mod state_spec;
 mod usage;
-mod work;
 
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
+pub use artifact::{ArtifactField, ArtifactSpec};
 pub use block::{Class, Part, Role, Segment, Zone};
 pub use call_outcome::CallOutcome;
 pub use catalogue::Catalogue;
 pub use change::{Decision, Opened};
 pub use check::{Check, CheckEnd, all_passed};
 pub use ci_log::escape_ci_commands;
+pub use document::{
+    ArtifactProgress, ArtifactStatus, ConversationTurn, KnowledgeEntry, StateDocument,
+};
 pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
 pub use finding::{
     Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,
@@ -85,8 +91,7 @@ pub use response::{
 };
 pub use session::SessionId;
 pub use state::{PreviousMode, Progress, State};
-pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
-pub use work::{
-    AgentMemory, AntiPattern, ArtifactStatus, KnowledgeEntry, Notebook, Status, Turn, VoiceContext,
-    Work,
+pub use state_spec::{
+    FieldType, ListSpec, SectionSource, SectionSpec, SectionVisibility, StateChange, StateSpec,
 };
+pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};

@@ -77,6 +77,22 @@ pub fn project_spec(name: &str) -> String {
     format!("{SPECS_FOLDER}/{}", name.trim_start_matches("specs/"))
 }
 
+/// Maximum length of a plain path, in bytes.
+const MAX_PLAIN_PATH_BYTES: usize = 200;
+
+/// Returns true for a relative path of plain names: ASCII letters, digits, `-`, `_` and `.`, none of them hidden.
+#[must_use]
+pub fn is_plain_path(path: &str) -> bool {
+    let is_plain_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with('.')
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    path.len() <= MAX_PLAIN_PATH_BYTES && path.split('/').all(is_plain_name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

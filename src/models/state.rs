@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     BlobId, CallOutcome, Decision, Event, Marker, Mode, Opened, OperationId, ReviewResult,
-    StepOutcome, StepResult, TaskStatus, Why, Work,
+    StateDocument, StepOutcome, StepResult, TaskStatus, Why,
 };
 
 /// Current state of a session.
@@ -24,8 +24,9 @@ pub struct State {
     pub done: BTreeMap<OperationId, u64>,
     /// Index of the first history turn in the last prompt, from 0.
     pub first_turn: Option<usize>,
-    /// Subject of the session.
-    pub work: Work,
+    /// State that prompts show.
+    #[serde(rename = "work")]
+    pub document: StateDocument,
     /// Progress of the last turn.
     pub progress: Progress,
     /// `None` while the session is open; then true if it reached its goal, false if it was abandoned.
@@ -154,7 +155,7 @@ impl State {
     fn apply_event(&mut self, event: &Event) {
         match event {
             Event::Entered { mode } => self.enter_mode(mode),
-            Event::Described { work } => self.work = (**work).clone(),
+            Event::Described { work } => self.document = (**work).clone(),
             Event::Opened(opened) => self.change = Some((**opened).clone()),
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::turn::request::{BlockContent, NamedBlock, TurnRequest};
-use crate::models::{Action, Marker, RejectedEffect, Response, Update, Work};
+use crate::models::{Action, Marker, RejectedEffect, Response, StateDocument, Update};
 use crate::secret::Secrets;
 
 /// Returns a request with every secret value redacted: its texts go into prompts and into the ledger.
@@ -41,7 +41,7 @@ fn redacted_block(block: &NamedBlock, secrets: &Secrets) -> NamedBlock {
 }
 
 /// Returns a description of work without secrets, in whichever of its texts they are.
-fn redacted_work(work: &Work, secrets: &Secrets) -> Work {
+fn redacted_work(work: &StateDocument, secrets: &Secrets) -> StateDocument {
     let redact = |value| serde_json::from_value(redacted_value(value, secrets));
     // A description consists of names and texts, so it stays valid whatever they hold.
     serde_json::to_value(work)

@@ -12,12 +12,13 @@ use super::manifest::{Manifest, ModeSpec, NextTarget};
 use super::manifest_places::ManifestPlaces;
 use super::problem::{NamedOperation, OperationRole, PackReport};
 use super::search_path::{Places, Prose};
-use super::sections::Section;
 use super::text::Text;
-use super::{Pack, actions, check_layers, check_process, check_prose, reply, template};
+use super::{Pack, actions, check_layers, check_process, check_prose, reply, state_file, template};
 use crate::error::{ErrorKind, Place};
-use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Permission, TurnResult};
-use crate::text::yaml;
+use crate::models::{
+    ActionSpec, ArtifactSpec, Mode, OperationId, Permission, StateSpec, TurnResult,
+};
+use crate::text::yaml::{self, Placed};
 
 /// Supported version of the `pack.yaml` format.
 const SUPPORTED_FORMAT: u64 = 1;
@@ -47,6 +48,8 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
     let repair = faults.read_repair(name, &manifest, places);
     texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
     let actions = faults.read_actions(name, &manifest, places);
+    let state = state_file::read_state(name, &manifest, places, &mut faults);
+    let artifacts = state_file::read_artifacts(name, &manifest, places, &state, &mut faults);
     let mut skeletons = BTreeMap::new();
 
     let templates = manifest
@@ -55,7 +58,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
         .any(|layer| layer.value.holds == LayerContent::Template);
     for (mode, spec) in &manifest.modes {
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
-        faults.check_gate(&spec.value, spec.referenced, &manifest);
+        faults.check_gate(spec, &manifest, &state, &artifacts);
         faults.check_edits(mode, &spec.value, spec.referenced);
         if templates {
             faults.check_templates(mode, &spec.value, spec.referenced, places);
@@ -88,6 +91,8 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
         repair,
         actions,
         skeletons,
+        state,
+        artifacts,
     };
     let pack = build_pack(manifest, prose, places, parts);
     PackReport {
@@ -103,6 +108,8 @@ struct PackParts {
     repair: Option<Text>,
     actions: IndexMap<String, ActionSpec>,
     skeletons: BTreeMap<String, Prose>,
+    state: StateSpec,
+    artifacts: IndexMap<String, ArtifactSpec>,
 }
 
 /// Builds the pack from a manifest without errors.
@@ -149,6 +156,8 @@ fn build_pack(manifest: Manifest, prose: &Prose, places: &Places, parts: PackPar
             .into_iter()
             .map(|(name, used)| (name, used.value))
             .collect(),
+        state: parts.state,
+        artifacts: parts.artifacts,
         layers,
         modes: manifest
             .modes
@@ -358,9 +367,17 @@ impl Faults<'_> {
         actions
     }
 
-    /// Checks that required markers exist, that only `work_order` is summarized, and that the gate only uses facts of the
-    /// session's state.
-    fn check_gate(&mut self, spec: &ModeSpec, location: Location, manifest: &Manifest) {
+    /// Checks that required markers exist, and that the gate only uses facts of the session's state.
+    fn check_gate(
+        &mut self,
+        spec: &Placed<ModeSpec>,
+        manifest: &Manifest,
+        state: &StateSpec,
+        artifacts: &IndexMap<String, ArtifactSpec>,
+    ) {
+        let location = spec.referenced;
+        let spec = &spec.value;
+
         for marker in spec
             .markers
             .iter()
@@ -373,25 +390,17 @@ impl Faults<'_> {
             );
         }
 
-        if spec
-            .state
-            .summarized
-            .iter()
-            .any(|section| *section != Section::WorkOrder)
-        {
-            self.add(location, "only `work_order` has a summary");
-        }
-
         let Some(gate) = &spec.gate else { return };
         self.check_condition(gate, |name, argument| match argument {
             None => {
                 matches!(
                     name,
-                    "verdict" | "failed" | "turns" | "mode_turns" | "percent" | "voice_locked"
+                    "verdict" | "failed" | "turns" | "mode_turns" | "percent"
                 )
             }
             Some(argument) => {
-                (name == "status" && is_status_key(argument))
+                (name == "status" && is_status_key(argument, artifacts))
+                    || (name == "state" && state.type_at(argument).is_ok())
                     || name == "done"
                     || (name == "marker" && manifest.markers.contains_key(argument))
             }
@@ -687,12 +696,7 @@ fn is_field_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Returns true for an artifact name as rules write it: `beat_sheet` for `Beat Sheet`.
-fn is_status_key(name: &str) -> bool {
-    ArtifactStatus {
-        name: name.to_owned(),
-        ..ArtifactStatus::default()
-    }
-    .key()
-        == name
+/// Returns true for an artifact's key: a declared one, or any of the right form if the pack declares none.
+fn is_status_key(key: &str, artifacts: &IndexMap<String, ArtifactSpec>) -> bool {
+    artifacts.contains_key(key) || (artifacts.is_empty() && state_file::is_element_name(key))
 }

@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::manifest::{Manifest, ModeSpec};
 use super::manifest_places::{ManifestPlaces, NO_OPERATION};
 use super::rule::FactDomain;
-use crate::models::{ActionSpec, Mode, OperationId, Reliability, Status, Tier};
+use crate::models::{ActionSpec, ArtifactStatus, Mode, OperationId, Reliability, Tier};
 use crate::text::glob::matches_path;
 
 /// Checks the actions, gates, conditions and patterns of a manifest.
@@ -176,17 +176,9 @@ fn check_gate(
     let domain = |name: &str, argument: Option<&str>| match (name, argument) {
         ("turns" | "mode_turns", None) => FactDomain::number(1.0, f64::INFINITY),
         ("percent", None) => FactDomain::number(0.0, 100.0),
-        ("failed" | "voice_locked", None) => FactDomain::one_of(["true", "false"]),
+        ("failed", None) => FactDomain::one_of(["true", "false"]),
         ("verdict", None) => FactDomain::one_of(spec.verdicts.iter().map(|verdict| verdict.name())),
-        ("status", Some(_)) => FactDomain::one_of(
-            [
-                Status::NotStarted,
-                Status::InProgress,
-                Status::DraftReady,
-                Status::Complete,
-            ]
-            .map(Status::name),
-        ),
+        ("status", Some(_)) => FactDomain::one_of(ArtifactStatus::ALL.map(ArtifactStatus::name)),
         ("done", Some(operation)) if runs(operation) => FactDomain::number(1.0, f64::INFINITY),
         ("done", Some(_)) => FactDomain::Unknown,
         ("marker", Some(marker)) => match manifest.markers.get(marker) {

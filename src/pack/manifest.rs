@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::condition::Condition;
 use super::layer::{Layer, PerTier};
 use super::manifest_places::NO_OPERATION;
-use super::sections::StateSections;
 use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOutcome, TurnResult};
 use crate::text::glob::matches_path;
 use crate::text::yaml::Placed;
@@ -117,9 +116,6 @@ pub struct ModeSpec {
     /// Markers of the pack that a reply must have.
     #[serde(default)]
     pub markers: Vec<String>,
-    /// Sections of the session state that the prompt shows.
-    #[serde(default)]
-    pub state: StateSections,
     /// Condition for leaving the mode.
     #[serde(default)]
     pub gate: Option<Condition>,

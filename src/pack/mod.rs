@@ -34,7 +34,7 @@ mod prompts;
 mod reply;
 mod rule;
 mod search_path;
-mod sections;
+mod state_file;
 mod template;
 mod templates;
 mod text;
@@ -64,13 +64,15 @@ pub use rule::{FactValue, Facts, Rule, RuleFault};
 pub use search_path::{
     Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition,
 };
-pub use sections::{Section, StateSections};
 pub use template::{SystemTemplateMetadata, Template};
 pub use templates::{FoundTemplate, ListedTemplate, Templates};
 pub use text::Text;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ActionSpec, Format, Mode, Tier};
+use crate::models::{
+    ActionSpec, ArtifactProgress, ArtifactSpec, Format, Mode, SectionVisibility, StateDocument,
+    StateSpec, Tier,
+};
 
 /// A loaded and checked process.
 #[expect(missing_docs, reason = "`name` says it by name")]
@@ -111,6 +113,10 @@ pub struct Pack {
     pub actions: IndexMap<String, ActionSpec>,
     /// Modes and operation of each action.
     pub uses: IndexMap<String, ActionUse>,
+    /// Sections of the session's state.
+    pub state: StateSpec,
+    /// Documents that a session produces, by key.
+    pub artifacts: IndexMap<String, ArtifactSpec>,
     /// Layers of the prompt, in order.
     pub layers: Vec<Layer>,
     /// Modes, in order.
@@ -283,6 +289,25 @@ impl Pack {
             .iter()
             .filter(move |(_, used)| used.modes.contains(mode))
             .filter_map(|(name, _)| self.actions.get_key_value(name))
+    }
+
+    /// Returns the visibility of the state's sections in a mode.
+    #[must_use]
+    pub fn visibility(&self, mode: &Mode) -> SectionVisibility {
+        self.state.modes.get(mode).cloned().unwrap_or_default()
+    }
+
+    /// Returns the artifacts that the prompts of a mode list: those of the document, or the pack's own, not started.
+    #[must_use]
+    pub fn work_order(&self, mode: &Mode, document: &StateDocument) -> Vec<ArtifactProgress> {
+        if !document.work_order.is_empty() {
+            return document.work_order.clone();
+        }
+        self.artifacts
+            .values()
+            .filter(|artifact| artifact.is_listed_in(mode))
+            .map(ArtifactSpec::not_started)
+            .collect()
     }
 
     /// Returns the rendered list of a mode's actions.

@@ -1,6 +1,6 @@
 //! Strict YAML parser for packs, front matter and scripts, with limits on size and depth.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error as Fault, Location, MergeKeyPolicy, Options, Spanned, budget, options};
 
@@ -46,22 +46,52 @@ pub fn read_within<T: DeserializeOwned>(
     kind: ErrorKind,
     nodes: usize,
 ) -> Result<T> {
-    serde_saphyr::from_str_with_options(text, strict_options(nodes)).map_err(|error| {
-        let placed = match error.location() {
-            Some(location) if location != Location::UNKNOWN => {
-                place(text, origin, first_line, location)
-            }
-            _ => Place::at_line(origin, text, first_line, 1),
-        };
+    serde_saphyr::from_str_with_options(text, strict_options(nodes))
+        .map_err(|error| located_error(&error, text, origin, first_line, kind))
+}
 
-        let message = describe_fault(error.without_snippet());
-        let suggestion = suggest_name(&message);
-        let error = Error::new(kind, message).with_place(placed);
-        match suggestion {
-            Some(name) => error.with_hint(format!("did you mean `{name}`?")),
-            None => error,
+/// Parses a text with a seed, with a given limit of nodes.
+///
+/// # Errors
+///
+/// Those of [`read`].
+pub fn read_seed<'de, S: DeserializeSeed<'de>>(
+    text: &'de str,
+    origin: &str,
+    kind: ErrorKind,
+    nodes: usize,
+    seed: S,
+) -> Result<S::Value> {
+    serde_saphyr::with_deserializer_from_str_with_options(
+        text,
+        strict_options(nodes),
+        |deserializer| seed.deserialize(deserializer),
+    )
+    .map_err(|error| located_error(&error, text, origin, 1, kind))
+}
+
+/// Returns the error of a fault, with its place in the origin and a suggestion for a misspelt name.
+fn located_error(
+    error: &Fault,
+    text: &str,
+    origin: &str,
+    first_line: usize,
+    kind: ErrorKind,
+) -> Error {
+    let placed = match error.location() {
+        Some(location) if location != Location::UNKNOWN => {
+            place(text, origin, first_line, location)
         }
-    })
+        _ => Place::at_line(origin, text, first_line, 1),
+    };
+
+    let message = describe_fault(error.without_snippet());
+    let suggestion = suggest_name(&message);
+    let error = Error::new(kind, message).with_place(placed);
+    match suggestion {
+        Some(name) => error.with_hint(format!("did you mean `{name}`?")),
+        None => error,
+    }
 }
 
 /// Returns the known name in a message that is closest to the unknown one, if it is close.

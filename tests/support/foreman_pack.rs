@@ -2,7 +2,9 @@
 
 use agentd::Pack;
 use agentd::compose::{AssemblyConfig, PromptAssembler};
-use agentd::models::{Catalogue, KnowledgeEntry, Mode, ModelSpec, Reliability, Tier, Turn, Work};
+use agentd::models::{
+    Catalogue, ConversationTurn, KnowledgeEntry, Mode, ModelSpec, Reliability, StateDocument, Tier,
+};
 use roxmltree::{Document, Node};
 
 use crate::support::{repository, shipped_pack};
@@ -17,8 +19,13 @@ pub(crate) fn file(path: &str) -> String {
 }
 
 /// Returns the state of a case under `tests/data/state`.
-pub(crate) fn work(name: &str) -> Work {
-    Work::read(&file(&format!("tests/data/state/{name}.yaml")), name).unwrap()
+pub(crate) fn work(name: &str) -> StateDocument {
+    read_state(&file(&format!("tests/data/state/{name}.yaml"))).unwrap()
+}
+
+/// Reads a state file of the foreman pack.
+pub(crate) fn read_state(text: &str) -> agentd::Result<StateDocument> {
+    StateDocument::read(text, "state", &pack().state)
 }
 
 pub(crate) fn pack() -> Pack {
@@ -29,12 +36,12 @@ pub(crate) fn config(model: &str, mode: &str) -> AssemblyConfig {
     AssemblyConfig::new(model, Mode::new(mode).unwrap())
 }
 
-pub(crate) fn assembler(work: &Work) -> PromptAssembler {
+pub(crate) fn assembler(work: &StateDocument) -> PromptAssembler {
     PromptAssembler::new(pack(), work.knowledge.clone()).unwrap()
 }
 
 /// Returns the prompt of a state for a model in a mode.
-pub(crate) fn prompt(model: &str, mode: &str, work: &Work) -> String {
+pub(crate) fn prompt(model: &str, mode: &str, work: &StateDocument) -> String {
     assembler(work)
         .assemble(&config(model, mode), work, &work.history, "Go on.", None)
         .unwrap()
@@ -82,8 +89,8 @@ pub(crate) fn entry(category: &str, key: &str, value: &str) -> KnowledgeEntry {
     }
 }
 
-pub(crate) fn turns(count: usize, words: usize) -> Vec<Turn> {
-    let turn = |n| Turn {
+pub(crate) fn turns(count: usize, words: usize) -> Vec<ConversationTurn> {
+    let turn = |n| ConversationTurn {
         user: format!("question {n}."),
         assistant: format!("<message>answer {n}.{}</message>", " so".repeat(words)),
     };

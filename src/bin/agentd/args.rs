@@ -393,10 +393,14 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd schema prompt > prompt.schema.json
-  agentd schema state                            the schema of state files")]
+  agentd schema state --pack foreman             the schema of state files of a pack")]
     Schema {
         /// Schema to print
         value: SchemaOf,
+
+        /// Pack whose state files are described; by default the project's
+        #[arg(long, value_name = "NAME")]
+        pack: Option<String>,
     },
 
     /// Print a shell completion script

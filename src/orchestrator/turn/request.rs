@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::compose::{Measured, Variables};
-use crate::models::{AgentName, Check, ContextItem, Format, Mode, Nonce, SessionId, Work};
+use crate::models::{AgentName, Check, ContextItem, Format, Mode, Nonce, SessionId, StateDocument};
 use crate::ops::Diff;
 
 /// A request for a prompt or a turn.
@@ -17,7 +17,7 @@ pub struct TurnRequest {
     /// Agent; `None` for the mode's from the settings, an installed one, or BASE.
     pub agent: Option<AgentName>,
     /// Description of the session's work, from the caller.
-    pub work: Option<Work>,
+    pub work: Option<StateDocument>,
     /// Session, such as a change.
     pub session: Option<SessionId>,
     /// Change whose files are shown, if it is not the session itself.

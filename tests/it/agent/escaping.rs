@@ -2,7 +2,8 @@
 
 use agentd::compose::{Request, compose};
 use agentd::models::{
-    ContextItem, ContextKind, Expands, Format, Mode, State, Turn, UnifiedPrompt, Work,
+    ContextItem, ContextKind, ConversationTurn, Expands, Format, Mode, State, StateDocument,
+    UnifiedPrompt,
 };
 use agentd::text::xml::escape_at_signs;
 use agentd::{Pack, Places};
@@ -180,17 +181,17 @@ fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_tak
 #[test]
 fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
     let (_folder, pack) = blunt("Talk.");
-    let turn = |index: usize| Turn {
+    let turn = |index: usize| ConversationTurn {
         user: format!("q{index} {}", "@a ".repeat(50)),
         assistant: "@b".repeat(30),
     };
-    let work = Work {
+    let work = StateDocument {
         history: (0..40).map(turn).collect(),
-        ..Work::default()
+        ..StateDocument::default()
     };
     let state = State {
         mode: Some(Mode::new("go").unwrap()),
-        work,
+        document: work,
         ..State::default()
     };
     let catalogue = agentd::models::Catalogue::built_in().unwrap();

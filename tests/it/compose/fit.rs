@@ -5,8 +5,8 @@ mod single;
 
 use agentd::compose::{Counter, Draft, Limits, Request, compose};
 use agentd::models::{
-    CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role, State, Tier,
-    TokenizerSpec, Turn, Work,
+    ConversationTurn, CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role,
+    State, StateDocument, Tier, TokenizerSpec,
 };
 use agentd::{ErrorKind, Pack, Places};
 use proptest::prelude::*;
@@ -120,9 +120,15 @@ impl Case {
              floor: {{full: {floor}, medium: {floor}, minimal: {floor}}}, \
              cap: {{full: {cap}, medium: {cap}, minimal: {cap}}}}}\n  \
              - {{id: message, holds: instructions, class: pinned, zone: turn}}\n\
-             modes:\n  go:\n    permission: read-only\n    state: {{shown: [knowledge_context]}}\n    next: {{otherwise: done}}\n"
+             modes:\n  go:\n    permission: read-only\n    next: {{otherwise: done}}\n"
         );
         file("pack.yaml".to_owned(), manifest);
+        file(
+            "state.yaml".to_owned(),
+            "sections: {project: {fields: {title: text}}, knowledge_context: {holds: knowledge}}\n\
+             modes: {go: {shown: [knowledge_context]}}\n"
+                .to_owned(),
+        );
         let places = Places::new(Some(folder.path().to_path_buf()), None);
         let pack = Pack::load("trial", &places).unwrap();
         (folder, pack)
@@ -133,7 +139,7 @@ impl Case {
             .turns
             .iter()
             .enumerate()
-            .map(|(index, (user, assistant))| Turn {
+            .map(|(index, (user, assistant))| ConversationTurn {
                 user: format!("q{index}q {}", words(index, *user)),
                 assistant: if *assistant == 0 {
                     String::new()
@@ -150,14 +156,14 @@ impl Case {
                 key: format!("k{index}k"),
                 value: words(index, *length),
             });
-        let work = Work {
+        let work = StateDocument {
             history: history.collect(),
             knowledge: knowledge.collect(),
-            ..Work::default()
+            ..StateDocument::default()
         };
         State {
             mode: Some(Mode::new("go").unwrap()),
-            work,
+            document: work,
             ..State::default()
         }
     }
@@ -347,8 +353,9 @@ proptest! {
         let (_folder, pack) = case.pack();
         let hostile = format!("x{end}{}{end}y", lines.join(end));
         let mut state = case.state();
-        state.work.history = vec![Turn { user: hostile.clone(), assistant: hostile.clone() }];
-        state.work.project.insert("title".to_owned(), hostile.clone());
+        state.document.history = vec![ConversationTurn { user: hostile.clone(), assistant: hostile.clone() }];
+        let project = serde_json::json!({"title": hostile.clone()});
+        state.document.sections.insert("project".to_owned(), project);
         let request = Request { instructions: Some(hostile.clone()), ..case.request(4_000) };
         let text = compose(&pack, &state, &request).unwrap().text();
         let is_end = |c: char| "\n\r\u{B}\u{C}\u{85}\u{2028}\u{2029}".contains(c);

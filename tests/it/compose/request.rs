@@ -4,7 +4,9 @@ use agentd::agent::Drivers;
 use agentd::compose::{
     AssemblyConfig, Counter, FitReport, PromptAssembler, Request, check_tools, compose,
 };
-use agentd::models::{Catalogue, CountKind, Format, Mode, ModelSpec, State, Turn, Work};
+use agentd::models::{
+    Catalogue, ConversationTurn, CountKind, Format, Mode, ModelSpec, State, StateDocument,
+};
 use agentd::orchestrator::TurnContext;
 use agentd::{ErrorKind, Pack, Places};
 
@@ -114,12 +116,18 @@ fn types_of_other_crates_are_re_exported() {
     let config = AssemblyConfig::new("gpt-4o", Mode::new("architect").unwrap());
     let focus = IndexMap::from([("active_file".to_owned(), "beats.md".to_owned())]);
     let text = assembler
-        .assemble(&config, &Work::default(), &[], "Go on", Some(&focus))
+        .assemble(
+            &config,
+            &StateDocument::default(),
+            &[],
+            "Go on",
+            Some(&focus),
+        )
         .unwrap();
     assert!(text.contains("beats.md"));
 
     check_tools(&[json!({"name": "ls", "input_schema": {"type": "object"}})]).unwrap();
-    let schema: agentd::schemars::Schema = Work::json_schema();
+    let schema: agentd::schemars::Schema = agentd::UnifiedPrompt::json_schema();
     assert!(schema.as_object().is_some());
 }
 
@@ -136,7 +144,7 @@ fn requests_and_counters_can_be_shared_between_threads() {
 fn a_prompt_that_is_text_is_one_message_of_the_user() {
     let pack = Pack::load("foreman", &Places::default()).unwrap();
     let mut state = State::in_mode(Mode::new("architect").unwrap());
-    state.work.history.push(Turn {
+    state.document.history.push(ConversationTurn {
         user: "Hi".to_owned(),
         assistant: "Hello".to_owned(),
     });

@@ -249,11 +249,15 @@ fn a_false_fact_opens_no_gate() {
     let manifest = project.read("agentd/packs/bakery/pack.yaml");
     let manifest = manifest.replace(
         "    gate: done(\"files.write\") >= 2",
-        "    gate: voice_locked",
+        "    gate: state(\"oven.hot\")",
     );
     project
         .write("agentd/packs/bakery/pack.yaml", manifest)
-        .write("state.yaml", "voice_context: {locked: false}\n");
+        .write(
+            "agentd/packs/bakery/state.yaml",
+            "sections: {oven: {fields: {hot: boolean}}}\n",
+        )
+        .write("state.yaml", "oven: {hot: false}\n");
     let script = "format: 1\nturns:\n  - reply: Done.\n  - reply: Done.\n";
     project.write("script.yaml", script);
     let args = [
@@ -268,7 +272,7 @@ fn a_false_fact_opens_no_gate() {
         project.run(&args).report()["report"]["state"]["mode"],
         "mix"
     );
-    project.write("state.yaml", "voice_context: {locked: true}\n");
+    project.write("state.yaml", "oven: {hot: true}\n");
     assert_eq!(
         project.run(&args).report()["report"]["state"]["mode"],
         "bake"

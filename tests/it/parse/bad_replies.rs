@@ -1,6 +1,6 @@
 //! Bad replies: nothing hangs, nothing is lost, and nothing happens that nobody asked for.
 
-use agentd::models::{Code, Mode, Nonce, Response, State, Turn};
+use agentd::models::{Code, ConversationTurn, Mode, Nonce, Response, State};
 use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble};
 use agentd::parse::{self, Context, Grammar};
 use agentd::{ErrorKind, Pack, Places};
@@ -159,7 +159,7 @@ fn a_reply_that_is_our_own_prompt_has_no_effect() {
         repeats_itself(&assembly.draft, &grammar("sdd", mode));
     }
     let work = work("section_6_1");
-    let said = [Turn {
+    let said = [ConversationTurn {
         user: "Go.".to_owned(),
         assistant: "<message>Gone.</message>".to_owned(),
     }];

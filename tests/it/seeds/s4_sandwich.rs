@@ -1,6 +1,6 @@
 //! The Context Sandwich of Universal Agent Instruction Architecture: sections 4, 5 and 8.1 to 8.2, and Appendix A.
 
-use agentd::models::{Reliability, Tier, ValueKind, Work};
+use agentd::models::{Reliability, StateDocument, Tier, ValueKind};
 use agentd::{ErrorKind, Pack, Places};
 use roxmltree::Node;
 
@@ -11,8 +11,8 @@ use crate::support::foreman_pack::{
 use crate::support::{TestProject, repository};
 
 /// 6.1's state with something said.
-fn talking() -> Work {
-    Work {
+fn talking() -> StateDocument {
+    StateDocument {
         history: turns(3, 5),
         ..work("section_6_1")
     }
@@ -138,7 +138,7 @@ fn section_4_identity_protocols_and_message_are_never_trimmed() {
 /// Process map and mode rules are summarized as the window shrinks, and never lengthened by that.
 #[test]
 fn section_4_process_map_and_mode_rules_are_summarized() {
-    let work = Work {
+    let work = StateDocument {
         history: turns(40, 200),
         ..work("section_6_1")
     };
@@ -200,7 +200,7 @@ fn section_4_small_models_get_summaries() {
 /// "Sliding window, oldest first": the newest turns that fit, whole, in order.
 #[test]
 fn section_4_conversation_is_a_sliding_window() {
-    let work = Work {
+    let work = StateDocument {
         history: turns(60, 100),
         ..work("section_6_1")
     };
@@ -343,7 +343,7 @@ fn section_5_3_mode_rules() {
 /// 5.3's list of an action: its type, a description, and parameters with their name and whether they are required.
 #[test]
 fn section_5_3_available_actions_are_described() {
-    let prompt = prompt("gpt-4o", "architect", &Work::default());
+    let prompt = prompt("gpt-4o", "architect", &StateDocument::default());
     let list = actions_of(&prompt);
     let document = parsed(list);
     let action = document
@@ -459,7 +459,7 @@ fn section_8_1_action_categories() {
             .map(|(name, _)| *name)
             .collect();
         for model in ["gpt-4o", "deepseek-chat"] {
-            let prompt = prompt(model, mode, &Work::default());
+            let prompt = prompt(model, mode, &StateDocument::default());
             let document = parsed(actions_of(&prompt));
             let actions = children(document.root_element());
             let types: Vec<_> = actions
@@ -468,7 +468,7 @@ fn section_8_1_action_categories() {
                 .collect();
             assert_eq!(types, expected, "{mode}, {model}");
         }
-        let prompt = prompt("llama3.2:3b", mode, &Work::default());
+        let prompt = prompt("llama3.2:3b", mode, &StateDocument::default());
         let lines = actions_of(&prompt)
             .lines()
             .filter_map(|line| Some(line.split_once(": ")?.0));
@@ -567,7 +567,7 @@ fn appendix_a_file_structure() {
         ["voice_antipatterns", "continuity_rules"].map(|name| format!("guardrails/{name}.md"));
     let everywhere = ["identity.md", "process_map.md", "protocols.md"].map(str::to_owned);
     for (file_name, mode) in &modes {
-        let prompt = prompt("gpt-4o", mode, &Work::default());
+        let prompt = prompt("gpt-4o", mode, &StateDocument::default());
         for name in everywhere.iter().chain([file_name]) {
             let text = file(&format!("packs/foreman/{name}"));
             assert!(

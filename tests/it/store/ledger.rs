@@ -18,8 +18,8 @@ use agentd::ErrorKind;
 use agentd::models::{
     Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, HeldSession, Holder, Intent,
     Marker, Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef,
-    SessionId, Started, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics, UsageRow, Why,
-    Work,
+    SessionId, Started, StateDocument, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics,
+    UsageRow, Why,
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
@@ -295,9 +295,11 @@ fn held_sessions_are_listed_by_name_with_their_last_sign_of_life() {
 
 /// One event of every kind, in an order in which they can happen.
 fn every_event() -> Vec<Event> {
-    let mut work = Work::default();
-    work.project
-        .insert("title".to_owned(), "Ünïcode\u{0} \"quoted\" ".repeat(500));
+    let mut work = StateDocument::default();
+    work.sections.insert(
+        "project".to_owned(),
+        serde_json::json!({"title": "Ünïcode\u{0} \"quoted\" ".repeat(500)}),
+    );
     let end = CallOutcome::RateLimited {
         retry_after: Some(3),
     };

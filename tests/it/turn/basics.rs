@@ -1,7 +1,7 @@
 //! The whole line, thin: one turn from before to advance, with a scripted agent and a ledger in memory.
 
 use agentd::agent::Scripted;
-use agentd::models::{Event, Mode, SessionId, State, Turn, Work};
+use agentd::models::{ConversationTurn, Event, Mode, SessionId, State, StateDocument};
 use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions};
 use agentd::store::{MemoryStore, Store};
 use agentd::{ErrorKind, ReviewResult};
@@ -391,14 +391,14 @@ fn the_start_of_the_history_stays_from_turn_to_turn() {
     .unwrap();
     for turns in 12..15 {
         let history = (0..turns)
-            .map(|turn| Turn {
+            .map(|turn| ConversationTurn {
                 user: format!("q{turn}"),
                 assistant: "a".to_owned(),
             })
             .collect();
-        let work = Some(Work {
+        let work = Some(StateDocument {
             history,
-            ..Work::default()
+            ..StateDocument::default()
         });
         take(
             &workspace,

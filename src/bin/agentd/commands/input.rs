@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use agentd::compose::Variables;
-use agentd::models::{AgentName, Mode, SessionId, Work};
+use agentd::models::{AgentName, Mode, SessionId, StateDocument};
 use agentd::orchestrator::{BlockContent, NamedBlock, TurnRequest, Workspace};
 use agentd::{Error, ErrorKind, Result, ops};
 
@@ -31,10 +31,7 @@ pub(super) fn read_request(args: &Args, given: &AskArgs) -> Result<(Workspace, T
     let work = match &given.state {
         Some(path) => {
             let path = resolve_path(args, path)?;
-            Some(Work::read(
-                &ops::read_text(&path)?,
-                &path.display().to_string(),
-            )?)
+            Some(read_state_file(&workspace, &path)?)
         }
         None => None,
     };
@@ -60,6 +57,18 @@ pub(super) fn read_request(args: &Args, given: &AskArgs) -> Result<(Workspace, T
     check_state_mode(&workspace, &ask)?;
     let mode = workspace.pack.resolved(&ask.mode);
     Ok((workspace, TurnRequest { mode, ..ask }))
+}
+
+/// Reads a state file with the sections of the project's pack.
+fn read_state_file(workspace: &Workspace, path: &Path) -> Result<StateDocument> {
+    let text = ops::read_text(path)?;
+    let pack = &workspace.pack;
+    StateDocument::read(&text, &path.display().to_string(), &pack.state).map_err(|error| {
+        error.with_hint(format!(
+            "`agentd schema state --pack {}` describes a state file",
+            pack.name
+        ))
+    })
 }
 
 /// Checks that the mode of the state file is a mode of the pack. Prints a note if it is not the mode of the request.

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Tokens { file, model, json } => models::tokens(args, file, model, *json),
         Command::Init { json } => init::run(args, *json),
         Command::Trust { show, json } => trust::run(args, *show, *json),
-        Command::Schema { value } => schema::run(*value),
+        Command::Schema { value, pack } => schema::run(args, *value, pack.as_deref()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "agentd", &mut script);

@@ -1,16 +1,18 @@
 //! `agentd schema`: JSON Schemas of values.
 
 use agentd::UnifiedPrompt;
-use agentd::models::Work;
 
-use crate::args::SchemaOf;
-use crate::exit;
+use crate::args::{Args, SchemaOf};
 use crate::terminal::{self, Outcome};
+use crate::{exit, project};
 
-pub(super) fn run(value: SchemaOf) -> Outcome {
+pub(super) fn run(args: &Args, value: SchemaOf, pack: Option<&str>) -> Outcome {
     match value {
         SchemaOf::Prompt => terminal::print_json(&UnifiedPrompt::json_schema())?,
-        SchemaOf::State => terminal::print_json(&Work::json_schema())?,
+        SchemaOf::State => {
+            let workspace = project::workspace(args, pack)?;
+            terminal::print_json(&workspace.pack.state.json_schema())?;
+        }
     }
     Ok(exit::OK)
 }

@@ -299,7 +299,7 @@ fn no_spelling_of_a_frame_passes() {
     let (_folder, pack) = case.pack();
     let text = |value: &str| {
         let mut state = case.state();
-        state.work.history[0].user = value.to_owned();
+        state.document.history[0].user = value.to_owned();
         compose(&pack, &state, &case.request(1 << 40))
             .unwrap()
             .text()

@@ -1,0 +1,502 @@
+//! State document of a session: the sections that its pack declares, artifacts, knowledge and history.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+use super::state_spec::{FieldType, ListSpec, SectionSource, SectionSpec, StateSpec};
+use super::{Mode, StateChange};
+use crate::error::{ErrorKind, Result};
+use crate::text::yaml;
+
+/// Maximum number of YAML nodes of a state file: room for a hundred thousand turns.
+const MAX_STATE_NODES: usize = 1_000_000;
+
+/// Key of the knowledge entries in a state file.
+const KNOWLEDGE_KEY: &str = "knowledge";
+
+/// State of a session that prompts show. The pack's [`StateSpec`] describes its sections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StateDocument {
+    /// Mode of the session, if a state file names it.
+    pub mode: Option<Mode>,
+    /// Artifacts and their status.
+    pub work_order: Vec<ArtifactProgress>,
+    /// Known facts, most relevant first.
+    pub knowledge: Vec<KnowledgeEntry>,
+    /// Earlier turns, oldest first. They have their own layer and are not in the XML.
+    pub history: Vec<ConversationTurn>,
+    /// Other sections by name.
+    #[serde(flatten)]
+    pub sections: Map<String, Value>,
+}
+
+/// An artifact and its completion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactProgress {
+    /// Title, such as `Release Notes`.
+    pub name: String,
+    #[expect(missing_docs, reason = "the type says it all")]
+    pub status: ArtifactStatus,
+    /// Number of required fields.
+    #[serde(default)]
+    pub required: Option<u32>,
+    /// Fields that are filled.
+    #[serde(default)]
+    pub completed: Vec<String>,
+    /// Fields that are missing.
+    #[serde(default)]
+    pub missing: Vec<String>,
+}
+
+/// Completion of an artifact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactStatus {
+    /// No field is filled.
+    #[default]
+    NotStarted,
+    /// Some fields are filled.
+    InProgress,
+    /// Ready to be read, and not declared complete.
+    DraftReady,
+    /// Declared complete, with every required field filled.
+    Complete,
+}
+
+impl ArtifactStatus {
+    /// Every status, from the first to the last.
+    pub const ALL: [Self; 4] = [
+        Self::NotStarted,
+        Self::InProgress,
+        Self::DraftReady,
+        Self::Complete,
+    ];
+
+    /// Returns the status as it is spelt in data.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::InProgress => "in_progress",
+            Self::DraftReady => "draft_ready",
+            Self::Complete => "complete",
+        }
+    }
+
+    /// Returns the status that a word names, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+/// A known fact.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names say it all")]
+pub struct KnowledgeEntry {
+    pub category: String,
+    pub key: String,
+    pub value: String,
+}
+
+/// A message and its reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConversationTurn {
+    /// Message of the person.
+    pub user: String,
+    /// Reply of the agent.
+    #[serde(default)]
+    pub assistant: String,
+}
+
+impl StateDocument {
+    /// Parses a state file: YAML, or JSON as a subset of it.
+    ///
+    /// # Errors
+    ///
+    /// `StateInvalid` with the place, for anything that the pack's `state.yaml` does not describe.
+    pub fn read(text: &str, origin: &str, spec: &StateSpec) -> Result<Self> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        yaml::read_seed(
+            text,
+            origin,
+            ErrorKind::StateInvalid,
+            MAX_STATE_NODES,
+            DocumentSeed { spec },
+        )
+    }
+
+    /// Returns the value at a path, `section` or `section.field`.
+    #[must_use]
+    pub fn value_at(&self, path: &str) -> Option<&Value> {
+        match path.split_once('.') {
+            Some((section, field)) => self.sections.get(section)?.get(field),
+            None => self.sections.get(path),
+        }
+    }
+
+    /// Returns every single value with its path, for rules: texts, numbers and booleans.
+    #[must_use]
+    pub fn values(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (section, fields) in &self.sections {
+            for (field, value) in fields.as_object().into_iter().flatten() {
+                let text = match value {
+                    Value::String(text) => text.clone(),
+                    Value::Number(_) | Value::Bool(_) => value.to_string(),
+                    Value::Null | Value::Array(_) | Value::Object(_) => continue,
+                };
+                found.push((format!("{section}.{field}"), text));
+            }
+        }
+        found
+    }
+
+    /// Applies a change, whatever the value was before.
+    pub fn apply_change(&mut self, change: &StateChange) {
+        let Some((section, field)) = change.path.split_once('.') else {
+            match &change.to {
+                Some(value) => {
+                    self.sections.insert(change.path.clone(), value.clone());
+                }
+                None => {
+                    self.sections.shift_remove(&change.path);
+                }
+            }
+            return;
+        };
+
+        let fields = self
+            .sections
+            .entry(section)
+            .or_insert_with(|| Value::Object(Map::new()));
+        let Value::Object(fields) = fields else {
+            return;
+        };
+        match &change.to {
+            Some(value) => {
+                fields.insert(field.to_owned(), value.clone());
+            }
+            None => {
+                fields.shift_remove(field);
+            }
+        }
+    }
+
+    /// Returns the completion in percent: the mean of filled to required fields over all artifacts.
+    #[must_use]
+    pub fn completion_percent(&self) -> u32 {
+        if self.work_order.is_empty() {
+            return 0;
+        }
+        let sum: u64 = self
+            .work_order
+            .iter()
+            .map(ArtifactProgress::per_mille)
+            .sum();
+        u32::try_from((sum / self.work_order.len() as u64 + 5) / 10).unwrap_or(100)
+    }
+}
+
+impl ArtifactProgress {
+    /// Returns the key of the artifact in rules: its name in lower case, with `_` for everything but letters and digits.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let key_character = |c: char| {
+            if c.is_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        };
+        self.name.chars().map(key_character).collect()
+    }
+
+    fn per_mille(&self) -> u64 {
+        let filled = self.completed.len() as u64;
+        let missing = self.missing.len() as u64;
+        let required = self.required.map_or(filled + missing, u64::from);
+        match (self.status, required) {
+            (ArtifactStatus::Complete, _) => 1_000,
+            (ArtifactStatus::NotStarted, _) | (_, 0) => 0,
+            _ if missing > 0 => 1_000 * required.saturating_sub(missing) / required,
+            _ => 1_000 * filled.min(required) / required,
+        }
+    }
+}
+
+/// Reads a document by its description, so that an error has the place of the value that is wrong.
+#[derive(Clone, Copy)]
+struct DocumentSeed<'a> {
+    spec: &'a StateSpec,
+}
+
+impl<'de> DeserializeSeed<'de> for DocumentSeed<'_> {
+    type Value = StateDocument;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<StateDocument, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for DocumentSeed<'_> {
+    type Value = StateDocument;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("sections by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StateDocument, A::Error> {
+        let mut document = StateDocument::default();
+        let known: Vec<&str> = self.keys().collect();
+        while let Some(key) = map.next_key_seed(KeySeed { known: &known })? {
+            let section = self.spec.sections.get(&key);
+            match (key.as_str(), section) {
+                ("mode", _) => document.mode = map.next_value()?,
+                ("history", _) => document.history = map.next_value()?,
+                (KNOWLEDGE_KEY, _) if self.has_knowledge() => {
+                    document.knowledge = map.next_value()?;
+                }
+                (_, Some(section)) if section.holds == Some(SectionSource::Artifacts) => {
+                    document.work_order = map.next_value()?;
+                }
+                (_, Some(section)) if section.holds.is_none() => {
+                    let value = map.next_value_seed(SectionSeed { section })?;
+                    document.sections.insert(key, value);
+                }
+                _ => {}
+            }
+        }
+        Ok(document)
+    }
+}
+
+impl DocumentSeed<'_> {
+    fn has_knowledge(self) -> bool {
+        self.spec
+            .section_holding(SectionSource::Knowledge)
+            .is_some()
+    }
+
+    /// Returns the keys of a state file.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let sections =
+            self.spec
+                .sections
+                .iter()
+                .filter_map(|(name, section)| match section.holds {
+                    Some(SectionSource::Knowledge) => Some(KNOWLEDGE_KEY),
+                    Some(SectionSource::Results) => None,
+                    Some(SectionSource::Artifacts) | None => Some(name.as_str()),
+                });
+        ["mode"].into_iter().chain(sections).chain(["history"])
+    }
+}
+
+/// Reads a section.
+#[derive(Clone, Copy)]
+struct SectionSeed<'a> {
+    section: &'a SectionSpec,
+}
+
+impl<'de> DeserializeSeed<'de> for SectionSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match &self.section.list {
+            Some(list) => ListSeed { list }.deserialize(deserializer),
+            None => deserializer.deserialize_map(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for SectionSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("fields by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        let known: Vec<&str> = self.section.fields.keys().map(String::as_str).collect();
+        loop {
+            let name = if self.section.other_fields {
+                map.next_key::<String>()?
+            } else {
+                map.next_key_seed(KeySeed { known: &known })?
+            };
+            let Some(name) = name else { break };
+            let kind = self.section.fields.get(&name).unwrap_or(&FieldType::Text);
+            let value = map.next_value_seed(FieldSeed { kind })?;
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// Reads a value of a field.
+#[derive(Clone, Copy)]
+struct FieldSeed<'a> {
+    kind: &'a FieldType,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.kind {
+            FieldType::Text => String::deserialize(deserializer).map(Value::String),
+            FieldType::Number => Number::deserialize(deserializer).map(Value::Number),
+            FieldType::Boolean => bool::deserialize(deserializer).map(Value::Bool),
+            FieldType::Words => deserializer.deserialize_any(WordsVisitor),
+            FieldType::List(list) => ListSeed { list }.deserialize(deserializer),
+        }
+    }
+}
+
+/// Reads a list of words, or a text with commas.
+struct WordsVisitor;
+
+impl<'de> Visitor<'de> for WordsVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of texts, or a text with commas")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        Ok(split_words(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut words = Vec::new();
+        while let Some(word) = list.next_element::<String>()? {
+            words.push(Value::String(word));
+        }
+        Ok(Value::Array(words))
+    }
+}
+
+/// Returns the words of a text with commas.
+fn split_words(text: &str) -> Value {
+    text.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(|word| Value::String(word.to_owned()))
+        .collect()
+}
+
+/// Reads the items of a list.
+#[derive(Clone, Copy)]
+struct ListSeed<'a> {
+    list: &'a ListSpec,
+}
+
+impl<'de> DeserializeSeed<'de> for ListSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ListSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(ItemSeed { list: self.list })? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+}
+
+/// Reads an item of a list.
+#[derive(Clone, Copy)]
+struct ItemSeed<'a> {
+    list: &'a ListSpec,
+}
+
+impl<'de> DeserializeSeed<'de> for ItemSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.list.is_plain() {
+            return String::deserialize(deserializer).map(Value::String);
+        }
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ItemSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an item with its keys")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut item = Map::new();
+        let known: Vec<&str> = self.list.keys().collect();
+        while let Some(key) = map.next_key_seed(KeySeed { known: &known })? {
+            let text: String = map.next_value()?;
+            item.insert(key, Value::String(text));
+        }
+
+        for key in &self.list.attributes {
+            if !item.contains_key(key) {
+                return Err(de::Error::custom(format!("missing field `{key}`")));
+            }
+        }
+        Ok(Value::Object(item))
+    }
+}
+
+/// Reads a key that must be known, so that the error of an unknown one has its place.
+#[derive(Clone, Copy)]
+struct KeySeed<'a> {
+    known: &'a [&'a str],
+}
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed<'_> {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<String, E> {
+        if self.known.contains(&key) {
+            return Ok(key.to_owned());
+        }
+        // The words are those of serde, from which a suggestion is made.
+        let known: Vec<String> = self.known.iter().map(|name| format!("`{name}`")).collect();
+        Err(E::custom(format!(
+            "unknown field `{key}`, expected one of {}",
+            known.join(", ")
+        )))
+    }
+}
