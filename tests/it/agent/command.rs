@@ -116,7 +116,7 @@ fn driver(agents: &Agents, variables: &[(&str, &str)]) -> CommandAgent {
 }
 
 #[test]
-fn a_command_gets_its_arguments_and_the_prompt_by_stdin() {
+fn command_gets_arguments_and_prompt_on_stdin() {
     let place = Place::new();
     let definition = "    argv: [sh, -c, 'printf \"%s|\" \"$@\"; cat; pwd', sh, '{permissions}', [--model, '{model}'], 'm={model}', '{cwd}', '']
     permissions: {read-only: [--read, [--only, '{cwd}/x']], edit: [--write]}\n";
@@ -148,7 +148,7 @@ fn a_command_gets_its_arguments_and_the_prompt_by_stdin() {
 }
 
 #[test]
-fn a_definition_may_name_a_model() {
+fn definition_can_set_a_model() {
     let agents = agents("    argv: [echo, '{model}']\n    model: small\n");
     assert_eq!(
         Place::new()
@@ -160,7 +160,7 @@ fn a_definition_may_name_a_model() {
 }
 
 #[test]
-fn a_prompt_may_come_as_a_file() {
+fn prompt_can_be_passed_as_a_file() {
     let agents =
         agents("    argv: [sh, -c, 'cat \"$1\"; cat', sh, '{prompt_file}']\n    prompt: file\n");
     let prompt = "long ".repeat(100_000);
@@ -171,7 +171,7 @@ fn a_prompt_may_come_as_a_file() {
 }
 
 #[test]
-fn a_permission_that_an_agent_cannot_be_held_to_is_refused() {
+fn unenforceable_permission_is_refused() {
     let agents = agents("    argv: [touch, ran, '{permissions}']\n    permissions: {edit: []}\n");
     let place = Place::new();
     let error = place
@@ -190,7 +190,7 @@ fn a_permission_that_an_agent_cannot_be_held_to_is_refused() {
 }
 
 #[test]
-fn a_command_sees_the_variables_that_it_may_and_its_secrets_stay_inside() {
+fn command_sees_allowed_variables_and_output_is_redacted() {
     let agents = agents(
         "    argv: [sh, -c, 'echo \"$A_API_KEY\"; env; echo \"$A_API_KEY\" >&2; exit 3']\n    environment: [A_*]\n    set: {SET: by-us}\n",
     );
@@ -230,7 +230,7 @@ fn a_command_sees_the_variables_that_it_may_and_its_secrets_stay_inside() {
 const EVENTS: &str = "    output: {kind: jsonl, text: [{when: {type: say}, path: text}], final: {type: end}, usage: {input: n}}\n";
 
 #[test]
-fn what_is_said_is_heard_while_the_command_runs() {
+fn output_is_streamed_while_the_command_runs() {
     let script = r#"printf "%s\n" "{\"type\":\"say\",\"text\":\"one \"}"; while [ ! -e go ]; do sleep 0.05; done; printf "%s\n" "{\"type\":\"say\",\"text\":\"two\"}" "{\"type\":\"end\",\"n\":5}""#;
     let agents = agents(&format!("    argv: [sh, -c, '{script}']\n{EVENTS}"));
     let place = Place::new();
@@ -282,7 +282,7 @@ fn what_is_said_is_heard_while_the_command_runs() {
 }
 
 #[test]
-fn a_command_that_is_stopped_or_missing_says_so() {
+fn stopped_and_missing_commands_are_reported() {
     let place = Place::new();
     let sleeps = agents("    argv: [sh, -c, 'echo begun; exec sleep 600']\n");
     let driver_of_sleep = driver(&sleeps, &[]);
@@ -343,13 +343,13 @@ fn a_command_that_is_stopped_or_missing_says_so() {
 }
 
 #[test]
-fn commands_spend_and_the_others_do_not() {
+fn only_commands_spend() {
     assert!(driver(&agents("    argv: ['true']\n"), &[]).spends());
     assert!(!Echo.spends() && !Replay::new(Reply::default()).spends());
 }
 
 #[test]
-fn an_echo_answers_with_the_prompt_and_a_replay_with_its_reply() {
+fn echo_returns_the_prompt_and_replay_its_reply() {
     let place = Place::new();
     assert_eq!(
         place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(),
@@ -379,7 +379,7 @@ fn script(turn: &str) -> Result<Scripted, agentd::Error> {
 }
 
 #[test]
-fn a_scripted_turn_edits_files_reports_usage_and_fails_as_told() {
+fn script_edits_files_reports_usage_and_fails() {
     let place = Place::new();
     fs::create_dir(place.tree().join("src")).unwrap();
     fs::write(place.tree().join("src/a.rs"), "old").unwrap();
@@ -443,7 +443,7 @@ fn a_scripted_turn_edits_files_reports_usage_and_fails_as_told() {
 }
 
 #[test]
-fn a_scripted_turn_writes_nowhere_but_in_the_work_tree() {
+fn script_writes_only_in_the_work_tree() {
     for path in [
         "/etc/x",
         "../x",
@@ -487,7 +487,7 @@ fn a_scripted_turn_writes_nowhere_but_in_the_work_tree() {
 }
 
 #[test]
-fn a_script_that_cannot_be_played_is_refused_when_it_is_read() {
+fn unplayable_script_is_refused_on_load() {
     for (turn, words) in [
         ("mode: plan", "a turn needs a `reply`, or an `end`"),
         (

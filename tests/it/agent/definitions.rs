@@ -14,7 +14,7 @@ fn read(agents: &str) -> Result<Agents, agentd::Error> {
 }
 
 #[test]
-fn the_agents_people_have_are_shipped_and_each_says_how_far_it_was_tried() {
+fn shipped_agents_state_how_they_were_tested() {
     let agents = shipped();
     let tried: Vec<(&str, Tried)> = agents
         .all()
@@ -75,7 +75,7 @@ fn examples_of_the_guide_are_valid() {
 }
 
 #[test]
-fn the_example_of_the_page_is_read() {
+fn example_of_the_page_parses() {
     let page = fs::read_to_string(repository().join("docs/reference/agents.md")).unwrap();
     let example = page
         .split("```yaml\n")
@@ -95,7 +95,7 @@ fn the_example_of_the_page_is_read() {
 }
 
 #[test]
-fn every_fault_of_a_definition_has_its_place_and_words() {
+fn definition_errors_have_a_location_and_a_message() {
     let jsonl = "output: {kind: jsonl, text: [{path: t}]";
     let table = [
         ("  a: {argv: [x], colour: red}", 3, "colour"),
@@ -262,7 +262,7 @@ fn names(environment: &Environment) -> Vec<&str> {
 }
 
 #[test]
-fn an_agent_sees_what_is_allowed_and_nothing_else() {
+fn agent_sees_only_allowed_variables() {
     let agents = shipped()
         .overlaid(
             "format: 1\nagents:\n  a:\n    argv: [a]\n    environment: [A_*]\n    unset: [A_SYSTEM_MD]\n    set: {HOME: /tmp, B: c}\n",
@@ -323,7 +323,7 @@ fn switches(agent: &str, switch: &str, on: bool) -> Switches {
 }
 
 #[test]
-fn a_switch_puts_its_arguments_and_variables_in_place_and_has_a_default() {
+fn switch_adds_arguments_and_variables_and_has_a_default() {
     let agents = || {
         read("  a:\n    argv: [x, '{own}', z]\n    switches:\n      own: {about: y, default: true, on: {argv: [[--own, 1a]]}, off: {argv: [--none], set: {OWN: '0'}}}").unwrap()
     };
@@ -352,7 +352,7 @@ fn a_switch_puts_its_arguments_and_variables_in_place_and_has_a_default() {
 }
 
 #[test]
-fn an_agents_name_may_hold_its_model() {
+fn agent_name_may_include_its_model() {
     let text = "format: 1\nagents:\n  claude: {argv: [claude], model: m}\n  'a:b': {argv: [x]}\n\
                 providers:\n  ollama: {dialect: openai, base_url: 'http://127.0.0.1:1/v1'}\n";
     let agents = Agents::read(text, "agents.yaml").unwrap();
@@ -375,7 +375,7 @@ fn an_agents_name_may_hold_its_model() {
 }
 
 #[test]
-fn every_fault_of_a_provider_has_its_place_and_words() {
+fn provider_errors_have_a_location_and_a_message() {
     for (written, words) in [
         ("p: {dialect: openai, base_url: 'ftp://x'}", "no address"),
         ("p: {dialect: openai, base_url: 'https://'}", "no address"),
@@ -404,7 +404,7 @@ fn every_fault_of_a_provider_has_its_place_and_words() {
 }
 
 #[test]
-fn a_server_of_models_and_a_plain_pipe_have_no_tools() {
+fn model_servers_and_pipes_have_no_tools() {
     let text = "format: 1\nproviders:\n  far: {dialect: openai, base_url: \"https://far.example/v1\"}\nagents:\n  \
                 own: {argv: [own]}\n  pipe: {argv: [llm], tools: false}\n";
     let agents = Agents::read(text, "test").unwrap();

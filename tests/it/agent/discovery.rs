@@ -55,7 +55,7 @@ const CLAUDE: (&str, &str) = ("claude", "echo '2.1.325 (Claude Code)'");
 const CODEX: (&str, &str) = ("codex", "echo codex-cli 0.165.0");
 
 #[test]
-fn doctor_tells_which_agents_are_there_their_versions_and_whether_they_are_known() {
+fn doctor_lists_agents_with_version_and_support() {
     let machine = machine(&[CLAUDE, CODEX, ("gemini", "echo broken >&2; exit 3")]);
     let told = machine.run(&["doctor", "--json"]).json();
     let shown = |agent: &Value| {
@@ -92,7 +92,7 @@ fn doctor_tells_which_agents_are_there_their_versions_and_whether_they_are_known
 }
 
 #[test]
-fn without_settings_the_agents_on_path_take_the_modes_and_judges_are_of_another_vendor() {
+fn judges_default_to_another_vendor() {
     assert_eq!(
         machine(&[CLAUDE, CODEX]).modes(),
         ["claude", "codex", "claude", "codex", "claude"]
@@ -113,7 +113,7 @@ fn without_settings_the_agents_on_path_take_the_modes_and_judges_are_of_another_
 }
 
 #[test]
-fn one_agent_takes_every_mode_and_the_lack_of_a_second_vendor_is_told() {
+fn single_agent_takes_every_mode_with_a_warning() {
     let script = "[ \"$1\" = --version ] && exec echo codex-cli 0.166.0; cat >/dev/null; \
         echo '{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"<review>PASS</review>\"}}'; \
         echo '{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}'";
@@ -177,7 +177,7 @@ fn one_agent_takes_every_mode_and_the_lack_of_a_second_vendor_is_told() {
 }
 
 #[test]
-fn no_agent_at_all_is_an_error_that_points_to_doctor() {
+fn missing_agents_error_points_to_doctor() {
     let machine = machine(&[]);
     assert_eq!(machine.modes(), ["none"; 5]);
     machine
@@ -187,7 +187,7 @@ fn no_agent_at_all_is_an_error_that_points_to_doctor() {
 }
 
 #[test]
-fn a_command_in_the_current_folder_is_not_found_by_an_empty_part_of_path() {
+fn empty_path_entry_does_not_search_the_current_folder() {
     let machine = machine(&[]);
     machine.project.write("claude", "#!/bin/sh\n");
     fs::set_permissions(
@@ -206,7 +206,7 @@ fn a_command_in_the_current_folder_is_not_found_by_an_empty_part_of_path() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_do_not_keep_doctor_from_its_work() {
+fn doctor_works_with_unreadable_settings() {
     let machine = machine(&[CLAUDE]);
     machine.project.write(
         "agentd/config.toml",
@@ -225,7 +225,7 @@ fn settings_that_cannot_be_read_do_not_keep_doctor_from_its_work() {
 
 /// gemini reads `.env` and settings of the project by itself: they can change where the key goes and what is run.
 #[test]
-fn files_of_the_project_that_an_agent_obeys_must_have_been_accepted() {
+fn instruction_files_require_trust() {
     let machine = machine(&[CLAUDE, ("gemini", "cat >/dev/null; exit 1")]);
     let gemini = ["turn", "plan", "Add login", "--agent", "gemini"];
     assert_eq!(machine.run(&gemini).code, 5, "it was started");
@@ -268,7 +268,7 @@ fn files_of_the_project_that_an_agent_obeys_must_have_been_accepted() {
 
 /// Hooks and servers are run, and an agent file of opencode can replace the agent that may only read.
 #[test]
-fn what_other_agents_obey_must_have_been_accepted_too() {
+fn instruction_files_of_other_agents_require_trust() {
     let fails = "cat >/dev/null; exit 1";
     let machine = machine(&[
         ("cursor-agent", fails),
@@ -338,7 +338,7 @@ fn what_other_agents_obey_must_have_been_accepted_too() {
 
 /// The project's own definitions are listed, and nothing of them is run.
 #[test]
-fn doctor_runs_nothing_that_a_project_defines() {
+fn doctor_does_not_run_project_commands() {
     let machine = machine(&[]);
     let canary = machine.project.home().join("canary");
     let script = format!("touch '{}'; echo 1.2.3", canary.display());
@@ -358,7 +358,7 @@ fn doctor_runs_nothing_that_a_project_defines() {
 }
 
 #[test]
-fn an_agent_that_does_not_exist_is_told_by_doctor_and_by_prompt() {
+fn unknown_agent_is_reported_by_doctor_and_prompt() {
     let machine = machine(&[CLAUDE]);
     machine.project.write(
         "agentd/config.toml",

@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_prompt_without_at_signs_reads_the_same(
+    fn prompt_without_at_signs_is_unchanged(
         system in "[@a<&>\\]\\[ \n!CDAT]{0,40}", name in "[@a<&\"]{1,8}", body in "[@a<&>\\]\\[\r\n!CDAT]{0,60}",
     ) {
         let prompt = UnifiedPrompt::new("Look at @this.").unwrap()
@@ -42,7 +42,7 @@ proptest! {
 }
 
 #[test]
-fn a_prompt_in_which_only_some_at_signs_are_references_is_refused() {
+fn partly_escaped_at_signs_are_refused() {
     let written = UnifiedPrompt::new("Look at @this and @that.")
         .unwrap()
         .to_xml();
@@ -51,7 +51,7 @@ fn a_prompt_in_which_only_some_at_signs_are_references_is_refused() {
 }
 
 #[test]
-fn gemini_gets_a_decorator_heavy_file_without_a_single_at_sign() {
+fn at_signs_are_escaped_for_gemini() {
     let project = TestProject::new();
     project.write("src/app.ts", DECORATORS);
     let ask = [
@@ -85,7 +85,7 @@ fn gemini_gets_a_decorator_heavy_file_without_a_single_at_sign() {
 }
 
 #[test]
-fn flat_text_is_sent_to_gemini_inside_one_element() {
+fn flat_text_is_wrapped_for_gemini() {
     let project = TestProject::new();
     let ask = [
         "prompt",
@@ -145,7 +145,7 @@ fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
 }
 
 #[test]
-fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_take_it_for_one() {
+fn text_that_starts_like_a_command_is_wrapped() {
     let state = State {
         mode: Some(Mode::new("go").unwrap()),
         ..State::default()
@@ -179,7 +179,7 @@ fn a_text_that_starts_like_a_command_is_sent_inside_one_element_to_who_would_tak
 
 /// What a prompt grows by when it is sent without `@` is part of what it may take.
 #[test]
-fn a_history_full_of_at_signs_stays_within_the_window_as_it_is_sent() {
+fn escaped_history_stays_within_the_window() {
     let (_folder, pack) = blunt("Talk.");
     let turn = |index: usize| ConversationTurn {
         user: format!("q{index} {}", "@a ".repeat(50)),

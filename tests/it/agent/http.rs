@@ -14,7 +14,7 @@ use crate::support::http_agent::{Ask, DIALECTS, KEY, ask, drivers, forget_lines,
 use crate::support::model_server_process::ModelServer;
 
 #[test]
-fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
+fn dialects_return_text_and_usage_and_send_the_key_as_header() {
     let text = "<message>grüße 😀</message>\n".repeat(20);
     let usage =
         json!({"input": 1200, "cache_read": 1000, "cache_write": 0, "output": 46, "reasoning": 12});
@@ -71,7 +71,7 @@ fn every_dialect_gives_text_usage_and_sends_its_key_in_a_header_alone() {
 
 /// How every failure ends, in each of the dialects' own forms.
 #[test]
-fn every_failure_is_told_apart_in_each_dialect() {
+fn failures_are_classified_in_each_dialect() {
     let crashed = CallOutcome::Crashed {
         code: None,
         signal: None,
@@ -229,7 +229,7 @@ fn every_failure_is_told_apart_in_each_dialect() {
 }
 
 #[test]
-fn without_its_key_nothing_is_sent() {
+fn nothing_is_sent_without_a_key() {
     let server = ModelServer::start(&json!([{"text": "Done."}]));
     for variables in [
         &[][..],
@@ -261,7 +261,7 @@ fn without_its_key_nothing_is_sent() {
 }
 
 #[test]
-fn a_server_that_repeats_the_key_does_not_spread_it() {
+fn key_echoed_by_the_server_is_redacted() {
     let server = ModelServer::start(&json!([
         {"status": 401, "message": format!("incorrect api key provided: {KEY}")},
         {"text": format!("Your key is {KEY}."), "chunk": 9},
@@ -283,7 +283,7 @@ fn a_server_that_repeats_the_key_does_not_spread_it() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn unreachable_server_is_named() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -308,7 +308,7 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn no_proxy_leads_to_this_machine() {
+fn local_server_bypasses_the_proxy() {
     let server = ModelServer::start(&json!([{"text": "Done."}]));
     let nowhere = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -343,7 +343,7 @@ fn no_proxy_leads_to_this_machine() {
 }
 
 #[test]
-fn own_certificates_are_taken_instead_of_the_usual_ones() {
+fn custom_certificates_replace_the_default_roots() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("roots.pem");
     let named = file.to_str().unwrap().to_owned();
@@ -362,7 +362,7 @@ fn own_certificates_are_taken_instead_of_the_usual_ones() {
 }
 
 #[test]
-fn a_long_reply_and_a_long_prompt_arrive_whole() {
+fn long_prompt_and_reply_arrive_whole() {
     let text = "0123456789 grüße 😀 \"\\\n".repeat(60_000);
     let prompt = format!("<prompt>{text}</prompt>\r\n");
     let plain =
@@ -386,7 +386,7 @@ fn a_long_reply_and_a_long_prompt_arrive_whole() {
 }
 
 #[test]
-fn shipped_providers_can_be_reached_and_their_keys_are_secret() {
+fn shipped_providers_use_https_and_secret_keys() {
     let agents = shipped();
     let names: Vec<&str> = agents
         .providers()
@@ -426,7 +426,7 @@ fn shipped_providers_can_be_reached_and_their_keys_are_secret() {
 }
 
 #[test]
-fn every_fault_of_a_provider_has_its_place_and_words() {
+fn provider_errors_have_a_location_and_a_message() {
     let table = [
         ("dialect: openai", "base_url"),
         ("dialect: klingon, base_url: https://x.test", "klingon"),

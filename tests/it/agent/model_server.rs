@@ -337,7 +337,7 @@ fn chat_streams_and_plain() {
 }
 
 #[test]
-fn each_stop_and_each_failure_has_its_dialects_own_form() {
+fn stops_and_failures_use_the_form_of_the_dialect() {
     let stops = [
         (
             "anthropic",
@@ -432,7 +432,7 @@ fn rest_before_silence(connection: &mut TcpStream) -> String {
 }
 
 #[test]
-fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
+fn stream_breaks_stalls_and_hangs_at_the_scripted_point() {
     for (dialect, _) in DIALECTS {
         let server = ModelServer::start(&json!([
             {"text": "abcdef", "chunk": 2, "cut_after": 2},
@@ -489,7 +489,7 @@ fn a_stream_breaks_stalls_and_hangs_where_it_is_told() {
 }
 
 #[test]
-fn replies_are_used_in_order_on_one_connection_and_the_last_again() {
+fn replies_are_used_in_order_and_the_last_repeats() {
     let server = ModelServer::start(&json!([
         {"text": "one", "repeat": 2}, {"raw": {"status": 502, "content_type": "text/html", "body": "<p>"}},
         {"text": "last"},
@@ -537,7 +537,7 @@ fn receive_head(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn the_log_tells_where_the_prompt_is_and_what_else_was_said() {
+fn log_records_the_prompt_and_the_request() {
     let server = ModelServer::start(&json!([{"text": "run {{NONCE}}"}]));
     fs::write(server.prompt(), "<prompt>\n<review run=\"k3f9x2ab\">é").unwrap();
     let prompt = fs::read_to_string(server.prompt()).unwrap();
@@ -580,7 +580,7 @@ fn the_log_tells_where_the_prompt_is_and_what_else_was_said() {
 }
 
 #[test]
-fn a_script_that_is_not_understood_is_refused_with_its_place() {
+fn invalid_script_is_refused_with_its_location() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script.yaml");
     for (text, words) in [
@@ -619,7 +619,7 @@ fn a_script_that_is_not_understood_is_refused_with_its_place() {
 }
 
 #[test]
-fn it_ends_when_its_stdin_is_closed() {
+fn server_exits_when_stdin_closes() {
     let server = ModelServer::start(&json!([{"hang": true}]));
     let mut connection = connect(&server);
     send(&mut connection, "/v1/messages", &json!({}));

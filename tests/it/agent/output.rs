@@ -34,7 +34,7 @@ fn every_recording_has_one_row_and_every_row_a_recording() {
 
 /// Its exit code is the status of HTTP modulo 256, and has to do where its words are not known.
 #[test]
-fn the_exit_code_of_gemini_gives_the_http_status() {
+fn gemini_exit_code_maps_to_http_status() {
     let agents = vendors();
     let all = Recording::all();
     let rows: Vec<&Recording> = all
@@ -60,7 +60,7 @@ fn the_exit_code_of_gemini_gives_the_http_status() {
 
 /// Some outputs do not report that a reply was cut off. Its verdict is then missing.
 #[test]
-fn a_reply_that_was_cut_has_no_verdict() {
+fn truncated_reply_has_no_verdict() {
     let rows: Vec<Recording> = Recording::all()
         .into_iter()
         .filter(|row| row.case == "stop-length")
@@ -74,7 +74,7 @@ fn a_reply_that_was_cut_has_no_verdict() {
 
 /// No recording of a run that went well becomes one when its end is missing, wherever it is cut.
 #[test]
-fn a_recording_that_is_cut_anywhere_is_no_success() {
+fn truncated_recording_never_succeeds() {
     for (agent, case) in [
         ("claude", "ok-stream-json"),
         ("gemini", "ok-stream-json"),
@@ -100,7 +100,7 @@ fn a_recording_that_is_cut_anywhere_is_no_success() {
 }
 
 #[test]
-fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
+fn long_output_is_shortened_in_the_middle() {
     let agents = vendors();
     let noise = "not JSON\n".repeat(100_000);
     let reply = read(
@@ -145,7 +145,7 @@ fn what_is_long_is_kept_at_both_ends_and_details_are_short() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_no_event_and_the_next_one_is() {
+fn overlong_line_is_skipped_and_the_next_is_read() {
     let agents = vendors();
     let long = "x".repeat(9 * 1024 * 1024);
     let event = |text: &str| {
@@ -164,7 +164,7 @@ fn a_line_that_is_too_long_is_no_event_and_the_next_one_is() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_and_nothing_else_is() {
+fn invalid_utf8_is_replaced() {
     let plain = shipped()
         .overlaid("format: 1\nagents: {plain: {argv: [plain]}}", "plain.yaml")
         .unwrap();
@@ -185,7 +185,7 @@ fn bytes_that_are_no_text_are_replaced_and_nothing_else_is() {
 }
 
 #[test]
-fn secrets_get_into_no_part_of_a_reply() {
+fn secrets_are_redacted_in_every_part_of_a_reply() {
     let agents = vendors();
     let secrets = Secrets::new([("OPENAI_API_KEY".to_owned(), b"sk-canary\"12345".to_vec())]);
     let reader = OutputReader {

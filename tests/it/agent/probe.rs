@@ -124,7 +124,7 @@ fn cells(report: &ProbeReport) -> Vec<(Condition, Task, Share)> {
 }
 
 #[test]
-fn right_replies_give_a_hundred_per_cent() {
+fn correct_replies_score_100_percent() {
     let bench = Bench::new();
     let report = bench.probe(&all_right(10), Some("gpt-4o")).unwrap();
     assert!(report.fault.is_none());
@@ -161,7 +161,7 @@ fn right_replies_give_a_hundred_per_cent() {
 
 /// Every defect is planted in the reply to one of the first three cases, under one condition.
 #[test]
-fn a_defect_changes_its_own_number_and_no_other() {
+fn each_defect_lowers_only_its_score() {
     let action = |fields: &str| {
         format!("<message>Moving it.</message>\n<action type=\"move_file\">{fields}")
     };
@@ -239,7 +239,7 @@ fn cells_of_one_each(right: impl Fn(usize, usize) -> u64) -> Vec<(Condition, Tas
 }
 
 #[test]
-fn a_call_that_failed_is_counted_apart_and_one_that_is_hopeless_ends_the_probe() {
+fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
     let bench = Bench::new();
     let mut turns = all_right(3);
     (turns[0], turns[4], turns[5]) = (
@@ -273,7 +273,7 @@ fn a_call_that_failed_is_counted_apart_and_one_that_is_hopeless_ends_the_probe()
 }
 
 #[test]
-fn what_helps_is_told_from_what_may_be_chance() {
+fn significant_gains_are_distinguished_from_chance() {
     let bench = Bench::new();
     let wrong = Does::Says("no tags");
     let mut turns = all_right(10);
@@ -306,7 +306,7 @@ fn what_helps_is_told_from_what_may_be_chance() {
 }
 
 #[test]
-fn a_probe_that_is_stopped_keeps_what_it_has() {
+fn stopped_probe_keeps_its_results() {
     let bench = Bench::new();
     let mut seen = 0;
     let stop = bench.run.stop.clone();
@@ -326,7 +326,7 @@ fn a_probe_that_is_stopped_keeps_what_it_has() {
 }
 
 #[test]
-fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
+fn failing_first_turn_is_an_error() {
     let error = Bench::new().probe(&[], None).unwrap();
     assert!(error.asked.is_empty() && error.fault.is_none());
     let bench = Bench::new();
@@ -349,7 +349,7 @@ fn what_keeps_the_first_turn_from_being_taken_is_an_error() {
 }
 
 #[test]
-fn the_command_shows_a_table_and_the_turns_are_in_the_log() {
+fn command_prints_a_table_and_logs_the_turns() {
     let project = TestProject::new();
     let mut turns = all_right(10);
     turns[0] = Does::Says("The build is green again.");
@@ -453,7 +453,7 @@ example    all      10/10    100 %  72 to 100 %
 }
 
 #[test]
-fn cases_that_do_not_hold_together_are_named_with_their_place() {
+fn inconsistent_cases_are_reported_with_location() {
     let table = [
         ("format: 2\ncases: []\n", "only cases of format 1"),
         ("format: 1\ncases: []\n", "there are no cases"),

@@ -49,7 +49,7 @@ fn plan(project: &TestProject) -> Run {
 }
 
 #[test]
-fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() {
+fn edit_in_a_read_only_phase_fails_the_turn() {
     for (script, path) in [
         ("echo x >> src/lib.rs", "src/lib.rs"),
         ("echo x > src/new.rs", "src/new.rs"),
@@ -95,7 +95,7 @@ fn a_read_only_phase_that_changed_a_file_is_a_failure_whatever_the_agent_said() 
 }
 
 #[test]
-fn what_is_no_file_of_the_project_may_change() {
+fn ignored_and_agentd_files_may_change() {
     for script in [
         "true",
         "echo x > target/built; echo x > target/new",
@@ -117,7 +117,7 @@ fn what_is_no_file_of_the_project_may_change() {
 }
 
 #[test]
-fn an_agent_that_may_edit_is_not_asked_what_it_changed() {
+fn editing_phase_is_not_checked_for_changes() {
     let project = project("echo x >> src/lib.rs");
     project
         .write("agentd/changes/a/proposal.md", "# A\n")
@@ -152,7 +152,7 @@ fn until_files_are_newer_than(project: &TestProject, path: &str) {
 
 /// What the agent did before its end is told apart from what the user does before the reply is read.
 #[test]
-fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
+fn reply_recovered_after_a_crash_is_checked_for_edits() {
     for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 8, 0)] {
         let project = project(script);
         let killed = project
@@ -190,7 +190,7 @@ fn a_reply_that_is_found_after_a_crash_is_judged_by_what_its_agent_did() {
 }
 
 #[test]
-fn in_a_worktree_what_git_keeps_elsewhere_is_looked_at_too() {
+fn git_folder_of_a_worktree_is_checked() {
     for (script, path) in [
         ("echo gitdir: /elsewhere > .git", ".git"),
         ("echo x >> ../main/hooks/post-commit", "post-commit"),
@@ -214,7 +214,7 @@ fn in_a_worktree_what_git_keeps_elsewhere_is_looked_at_too() {
 
 /// A failure of another kind does not hide it, and a repeated call does not take it for granted.
 #[test]
-fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
+fn edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
     let project =
         project("echo x >> src/lib.rs; echo 'rate limit exceeded, retry-after: 1' >&2; exit 1");
     let report = plan(&project).last_line();
@@ -251,7 +251,7 @@ fn an_edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
 
 /// What a call that was lost has changed does not become what the next one starts from.
 #[test]
-fn an_edit_of_a_lost_call_keeps_it_from_being_made_again_unasked() {
+fn lost_call_with_edits_is_not_retried_unasked() {
     let project = project("echo x >> src/lib.rs; sleep 600");
     let mut command = project.command(&[
         "turn",

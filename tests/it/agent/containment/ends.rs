@@ -17,8 +17,8 @@ use crate::support::did_not_run;
 use crate::support::waiting::{blocks_received_sigterm, until};
 
 #[test]
-fn exit_codes_and_signals_are_told_apart() {
-    for containment in kinds("exit_codes_and_signals_are_told_apart") {
+fn exit_codes_and_signals_are_distinguished() {
+    for containment in kinds("exit_codes_and_signals_are_distinguished") {
         let call = Call {
             containment,
             ..Call::new()
@@ -42,7 +42,7 @@ fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[test]
-fn an_agent_cannot_give_orders_to_its_guard() {
+fn agent_cannot_send_commands_to_its_guard() {
     let call = Call::new();
     let exit = call.run(&["sh", "-c", "printf k >/proc/$PPID/fd/0 || echo refused"]);
     assert_eq!((exit.code, exit.cause), (Some(0), ExitCause::Ended));
@@ -63,7 +63,7 @@ fn output_is_kept_byte_for_byte() {
 }
 
 #[test]
-fn a_line_of_100_mb_is_kept_whole() {
+fn line_of_100_mb_is_kept_whole() {
     let call = Call::within(Limits {
         output: 128 << 20,
         ..Limits::default()
@@ -76,7 +76,7 @@ fn a_line_of_100_mb_is_kept_whole() {
 }
 
 #[test]
-fn a_wait_that_is_too_short_leaves_the_agent_at_work() {
+fn wait_timeout_leaves_the_agent_running() {
     let call = Call::new();
     let mut contained = call.start_agent(&["out begun", "hang"]);
     assert_eq!(contained.wait(Duration::ZERO).unwrap(), None);
@@ -94,8 +94,8 @@ fn a_wait_that_is_too_short_leaves_the_agent_at_work() {
 }
 
 #[test]
-fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
-    for containment in kinds("an_agent_that_ignores_sigterm_is_ended_after_the_grace") {
+fn agent_that_ignores_sigterm_is_killed_after_the_grace_period() {
+    for containment in kinds("agent_that_ignores_sigterm_is_killed_after_the_grace_period") {
         let limits = Limits {
             grace: milliseconds(300),
             ..Limits::default()
@@ -115,10 +115,8 @@ fn an_agent_that_ignores_sigterm_is_ended_after_the_grace() {
 }
 
 #[test]
-fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
-    for containment in
-        kinds("a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely")
-    {
+fn child_that_ignores_sigterm_is_killed_after_its_agent_exits() {
+    for containment in kinds("child_that_ignores_sigterm_is_killed_after_its_agent_exits") {
         let call = Call {
             containment,
             ..Call::new()
@@ -135,8 +133,8 @@ fn a_child_that_ignores_sigterm_is_ended_though_its_agent_ended_politely() {
 }
 
 #[test]
-fn a_stop_at_once_and_a_second_stop_have_no_grace() {
-    for containment in kinds("a_stop_at_once_and_a_second_stop_have_no_grace") {
+fn immediate_and_second_stop_skip_the_grace_period() {
+    for containment in kinds("immediate_and_second_stop_skip_the_grace_period") {
         for at_once in [true, false] {
             let limits = Limits {
                 grace: seconds(3600),
@@ -165,8 +163,8 @@ fn a_stop_at_once_and_a_second_stop_have_no_grace() {
 }
 
 #[test]
-fn sigterm_to_the_guard_is_a_request_to_end() {
-    for containment in kinds("sigterm_to_the_guard_is_a_request_to_end") {
+fn sigterm_to_the_guard_stops_the_agent() {
+    for containment in kinds("sigterm_to_the_guard_stops_the_agent") {
         let call = Call {
             containment,
             ..Call::new()
@@ -186,7 +184,7 @@ fn sigterm_to_the_guard_is_a_request_to_end() {
 }
 
 #[test]
-fn a_process_is_alive_from_its_start_to_its_end_and_not_mistaken_for_another() {
+fn liveness_check_rejects_a_reused_pid() {
     let this = this_process();
     assert_eq!(this.pid, std::process::id());
     assert!(is_alive(&this));
@@ -208,7 +206,7 @@ fn a_process_is_alive_from_its_start_to_its_end_and_not_mistaken_for_another() {
 }
 
 #[test]
-fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
+fn zombie_is_not_alive() {
     let mut child = Command::new("sleep")
         .arg("600")
         .stdin(Stdio::null())
@@ -240,7 +238,7 @@ fn a_process_that_has_ended_and_was_not_collected_is_not_alive() {
 }
 
 #[test]
-fn the_facts_are_found_out_by_trying() {
+fn containment_facts_are_probed() {
     let facts = ContainmentFacts::find(guard());
     assert!(facts.guard.is_ok(), "{facts:?}");
     assert_eq!(
@@ -255,7 +253,7 @@ fn the_facts_are_found_out_by_trying() {
         ),
         Err(error) => {
             did_not_run(
-                "the_facts_are_found_out_by_trying (namespace)",
+                "containment_facts_are_probed (namespace)",
                 "namespaces are not granted",
             );
             assert!(error.hint().unwrap().contains("containment"), "{error:#}");
@@ -268,7 +266,7 @@ fn the_facts_are_found_out_by_trying() {
 }
 
 #[test]
-fn a_temporary_folder_is_on_no_network_whether_it_is_there_or_not() {
+fn temporary_folder_is_not_on_a_network_file_system() {
     let call = Call::new();
     assert_eq!(network_filesystem(call.parent.path()), None);
     assert_eq!(
@@ -278,7 +276,7 @@ fn a_temporary_folder_is_on_no_network_whether_it_is_there_or_not() {
 }
 
 #[test]
-fn containment_is_a_word_of_the_settings() {
+fn containment_levels_parse_from_settings() {
     let read = |word: &str| serde_json::from_str::<Containment>(word).ok();
     assert_eq!(read("\"guard\""), Some(Containment::default()));
     assert_eq!(read("\"namespace\""), Some(Containment::Namespace));

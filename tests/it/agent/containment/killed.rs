@@ -90,8 +90,8 @@ fn is_open(path: &Path) -> bool {
 }
 
 #[test]
-fn nothing_is_alive_a_second_after_agentd_was_killed() {
-    for containment in kinds("nothing_is_alive_a_second_after_agentd_was_killed") {
+fn no_process_survives_a_killed_agentd() {
+    for containment in kinds("no_process_survives_a_killed_agentd") {
         let call = Call {
             containment,
             ..Call::new()
@@ -114,10 +114,8 @@ fn nothing_is_alive_a_second_after_agentd_was_killed() {
 }
 
 #[test]
-fn nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start() {
-    for containment in
-        kinds("nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start")
-    {
+fn no_process_survives_agentd_killed_at_start() {
+    for containment in kinds("no_process_survives_agentd_killed_at_start") {
         for _ in 0..10 {
             let call = Call {
                 containment,
@@ -130,7 +128,7 @@ fn nothing_is_alive_a_second_after_agentd_was_killed_right_after_the_start() {
 }
 
 #[test]
-fn nothing_is_alive_a_second_after_agentd_was_killed_amid_a_stream() {
+fn no_process_survives_agentd_killed_while_streaming() {
     let call = Call::new();
     let mut victim = Victim::start(&call, &["out begun", "bytes 20000000", "hang"]);
     call.wait_for("begun");
@@ -147,7 +145,7 @@ fn nothing_is_alive_a_second_after_agentd_was_killed_amid_a_stream() {
 }
 
 #[test]
-fn an_agent_that_had_ended_before_agentd_was_killed_has_its_record() {
+fn agent_that_exited_before_the_kill_has_an_exit_record() {
     let call = Call::new();
     let mut victim = Victim::start(&call, &["out whole"]);
     until("there is no record", || {
@@ -159,8 +157,8 @@ fn an_agent_that_had_ended_before_agentd_was_killed_has_its_record() {
 }
 
 #[test]
-fn a_namespace_holds_when_agentd_and_its_guard_are_killed() {
-    let test = "a_namespace_holds_when_agentd_and_its_guard_are_killed";
+fn namespace_contains_when_agentd_and_guard_are_killed() {
+    let test = "namespace_contains_when_agentd_and_guard_are_killed";
     if !kinds(test).contains(&Containment::Namespace) {
         return;
     }
@@ -185,7 +183,7 @@ fn a_namespace_holds_when_agentd_and_its_guard_are_killed() {
 }
 
 #[test]
-fn what_is_left_when_agentd_and_its_guard_are_killed_is_found_by_its_marker() {
+fn survivors_of_a_killed_guard_are_found_by_marker() {
     let call = Call::new();
     let mut victim = Victim::start(&call, &STEPS);
     call.wait_for("begun");
@@ -215,8 +213,8 @@ fn what_is_left_when_agentd_and_its_guard_are_killed_is_found_by_its_marker() {
 }
 
 #[test]
-fn agentd_cleans_up_after_a_guard_that_was_killed() {
-    for containment in kinds("agentd_cleans_up_after_a_guard_that_was_killed") {
+fn agentd_cleans_up_after_a_killed_guard() {
+    for containment in kinds("agentd_cleans_up_after_a_killed_guard") {
         let call = Call {
             containment,
             ..Call::new()
@@ -237,7 +235,7 @@ fn agentd_cleans_up_after_a_guard_that_was_killed() {
 }
 
 #[test]
-fn an_agent_that_has_stopped_its_guard_does_not_survive_agentd() {
+fn agent_that_stopped_its_guard_does_not_survive_agentd() {
     let call = Call::new();
     let steps: Vec<&str> = ["stop-guard"].into_iter().chain(STEPS).collect();
     let mut victim = Victim::start(&call, &steps);
@@ -251,7 +249,7 @@ fn an_agent_that_has_stopped_its_guard_does_not_survive_agentd() {
 }
 
 #[test]
-fn an_agent_that_holds_the_lifeline_of_its_guard_does_not_survive_agentd() {
+fn agent_that_holds_the_guards_lifeline_does_not_survive_agentd() {
     let call = Call::new();
     let steps: Vec<&str> = ["hold-guard"].into_iter().chain(STEPS).collect();
     let mut victim = Victim::start(&call, &steps);
@@ -261,7 +259,7 @@ fn an_agent_that_holds_the_lifeline_of_its_guard_does_not_survive_agentd() {
 }
 
 #[test]
-fn what_a_stopped_guard_leaves_is_found_by_the_pid_of_the_guard() {
+fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     let call = Call::new();
     let mut holders = Holders::new(call.parent.path().join("fifo"));
     // The child has no environment, and no ancestor with the marker but the guard.
@@ -287,8 +285,8 @@ fn what_a_stopped_guard_leaves_is_found_by_the_pid_of_the_guard() {
 }
 
 #[test]
-fn a_call_that_is_dropped_is_ended() {
-    for containment in kinds("a_call_that_is_dropped_is_ended") {
+fn dropped_call_is_killed() {
+    for containment in kinds("dropped_call_is_killed") {
         let call = Call {
             containment,
             ..Call::new()

@@ -9,8 +9,8 @@ use crate::support::waiting::{Holders, until};
 use crate::support::{did_not_run, program};
 
 #[test]
-fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
-    let test = "a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left";
+fn leftover_child_is_counted_and_killed() {
+    let test = "leftover_child_is_counted_and_killed";
     for containment in kinds(test) {
         for step in [
             "fork",
@@ -46,8 +46,8 @@ fn a_child_that_is_left_behind_is_counted_and_ended_however_it_was_left() {
 }
 
 #[test]
-fn a_child_without_a_marker_is_ended_too() {
-    for containment in kinds("a_child_without_a_marker_is_ended_too") {
+fn leftover_child_without_marker_is_killed() {
+    for containment in kinds("leftover_child_without_marker_is_killed") {
         let call = Call {
             containment,
             ..Call::new()
@@ -64,7 +64,7 @@ fn a_child_without_a_marker_is_ended_too() {
 }
 
 #[test]
-fn a_child_that_ends_right_after_its_agent_was_not_left_behind() {
+fn child_that_exits_after_its_agent_is_not_counted() {
     // A guard waits a tenth of a second for it. On a busy machine the child may need longer; then it is tried again.
     until("a child that ends is counted as left over", || {
         Call::new().run_agent(&["setsid 20"]).left_behind == 0
@@ -75,8 +75,8 @@ fn a_child_that_ends_right_after_its_agent_was_not_left_behind() {
 const GENERATIONS: usize = 20_000;
 
 #[test]
-fn what_starts_itself_over_and_over_is_caught() {
-    for containment in kinds("what_starts_itself_over_and_over_is_caught") {
+fn respawning_process_is_killed() {
+    for containment in kinds("respawning_process_is_killed") {
         let call = Call {
             containment,
             ..Call::new()
@@ -100,7 +100,7 @@ fn what_starts_itself_over_and_over_is_caught() {
 /// stuck in the kernel.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever() {
+fn unkillable_process_does_not_block_the_end() {
     use nix::sys::ptrace;
     use nix::unistd::Pid;
 
@@ -120,7 +120,7 @@ fn what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_t
     let pid = Pid::from_raw(fs::read_to_string(&child).unwrap().trim().parse().unwrap());
     // Held by this thread, which does not look after it.
     if ptrace::seize(pid, ptrace::Options::empty()).is_err() {
-        let test = "what_does_not_go_away_when_it_is_killed_is_left_behind_and_does_not_hold_up_the_end_for_ever";
+        let test = "unkillable_process_does_not_block_the_end";
         return did_not_run(test, "debuggers are not granted");
     }
     fs::write(&go, "").unwrap();

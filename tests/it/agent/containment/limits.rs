@@ -17,8 +17,8 @@ const MOST_MEMORY: u64 = 64 << 20;
 const IDLE_TIMES: [u64; 4] = [300, 2_000, 10_000, 60_000];
 
 #[test]
-fn a_silent_agent_is_ended_after_the_idle_time() {
-    for containment in kinds("a_silent_agent_is_ended_after_the_idle_time") {
+fn silent_agent_is_killed_after_the_idle_timeout() {
+    for containment in kinds("silent_agent_is_killed_after_the_idle_timeout") {
         let has_spoken = |idle: &u64| {
             let limits = Limits {
                 idle: milliseconds(*idle),
@@ -42,7 +42,7 @@ fn a_silent_agent_is_ended_after_the_idle_time() {
 }
 
 #[test]
-fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
+fn output_on_either_stream_resets_the_idle_timeout() {
     for speak in ["out words", "err words"] {
         let is_left_alone = |idle: &u64| {
             let call = Call::within(Limits {
@@ -59,8 +59,8 @@ fn an_agent_that_speaks_now_and_then_is_not_idle_whichever_way_it_speaks() {
 }
 
 #[test]
-fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
-    for containment in kinds("an_agent_that_takes_too_long_is_ended_though_it_speaks") {
+fn talking_agent_is_killed_at_the_time_limit() {
+    for containment in kinds("talking_agent_is_killed_at_the_time_limit") {
         let limits = Limits {
             wall: milliseconds(500),
             grace: HANG,
@@ -77,7 +77,7 @@ fn an_agent_that_takes_too_long_is_ended_though_it_speaks() {
 }
 
 #[test]
-fn an_agent_that_has_stopped_its_guard_is_ended_by_its_limits() {
+fn limits_kill_an_agent_that_stopped_its_guard() {
     let has_stopped_it = |limit: u64| {
         let limits = Limits {
             wall: seconds(limit),
@@ -96,7 +96,7 @@ fn an_agent_that_has_stopped_its_guard_is_ended_by_its_limits() {
 }
 
 #[test]
-fn an_agent_that_has_stopped_its_guard_is_ended_when_the_run_is_stopped() {
+fn stopping_the_run_kills_an_agent_that_stopped_its_guard() {
     for at_once in [false, true] {
         let call = Call::new();
         let mut contained = call.start_agent(&["stop-guard", "out begun", "hang"]);
@@ -107,7 +107,7 @@ fn an_agent_that_has_stopped_its_guard_is_ended_when_the_run_is_stopped() {
 }
 
 #[test]
-fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
+fn unresponsive_guard_is_killed_with_its_agent() {
     let script = "#!/bin/sh\necho ready\nsh -c 'trap \"\" TERM; echo begun >begun; sleep 600; :'\n";
     let limits = Limits {
         wall: milliseconds(100),
@@ -139,10 +139,8 @@ fn a_guard_that_does_not_answer_is_killed_together_with_the_agent() {
 }
 
 #[test]
-fn an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory() {
-    for containment in
-        kinds("an_agent_that_writes_a_gigabyte_is_ended_at_the_limit_and_needs_no_memory")
-    {
+fn gigabyte_of_output_is_stopped_at_the_limit() {
+    for containment in kinds("gigabyte_of_output_is_stopped_at_the_limit") {
         let limits = Limits {
             output: 8 << 20,
             grace: seconds(3600),
@@ -188,7 +186,7 @@ fn peak_memory(pid: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_program_whose_agent_writes_a_gigabyte_needs_no_memory_for_it() {
+fn gigabyte_of_output_is_not_held_in_memory() {
     let call = Call::new();
     let mut command = Command::new(program("contained"));
     command
@@ -216,7 +214,7 @@ fn a_program_whose_agent_writes_a_gigabyte_needs_no_memory_for_it() {
 }
 
 #[test]
-fn too_much_on_stderr_is_too_much_output() {
+fn stderr_counts_towards_the_output_limit() {
     let call = Call::within(Limits {
         output: 1 << 20,
         ..Limits::default()
@@ -235,7 +233,7 @@ fn too_much_on_stderr_is_too_much_output() {
 }
 
 #[test]
-fn an_agent_that_ends_by_itself_right_after_too_much_output_is_still_over_the_limit() {
+fn exit_right_after_too_much_output_is_over_the_limit() {
     let call = Call::within(Limits {
         output: 1000,
         ..Limits::default()

@@ -12,9 +12,8 @@ use super::{Call, guard, kinds};
 use crate::support::{files_below, program, write_program};
 
 #[test]
-fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
-    for containment in kinds("an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept")
-    {
+fn prompt_is_passed_and_output_and_exit_code_are_kept() {
+    for containment in kinds("prompt_is_passed_and_output_and_exit_code_are_kept") {
         let call = Call {
             containment,
             ..Call::new()
@@ -33,8 +32,8 @@ fn an_agent_reads_its_prompt_and_its_output_and_its_exit_code_are_kept() {
 }
 
 #[test]
-fn an_agent_has_the_environment_it_is_given_and_works_in_its_folder() {
-    for containment in kinds("an_agent_has_the_environment_it_is_given_and_works_in_its_folder") {
+fn agent_gets_its_environment_and_working_folder() {
+    for containment in kinds("agent_gets_its_environment_and_working_folder") {
         let mut call = Call {
             containment,
             ..Call::new()
@@ -54,7 +53,7 @@ fn an_agent_has_the_environment_it_is_given_and_works_in_its_folder() {
 }
 
 #[test]
-fn nobody_else_may_read_the_files_of_a_call_and_no_secret_of_the_environment_is_among_them() {
+fn call_files_are_private_and_hold_no_environment_secret() {
     let mut call = Call::new();
     call.env.push(("KEY".into(), "canary-4711".into()));
     call.run_agent(&["out words"]);
@@ -79,7 +78,7 @@ fn nobody_else_may_read_the_files_of_a_call_and_no_secret_of_the_environment_is_
 }
 
 #[test]
-fn no_signal_is_blocked_in_an_agent_and_no_terminal_is_in_its_reach() {
+fn agent_has_no_blocked_signals_and_no_terminal() {
     let call = Call::new();
     call.run(&["grep", "SigBlk", "/proc/self/status"]);
     assert_eq!(call.stdout_text(), "SigBlk:\t0000000000000000\n");
@@ -93,7 +92,7 @@ fn no_signal_is_blocked_in_an_agent_and_no_terminal_is_in_its_reach() {
 }
 
 #[test]
-fn a_prompt_of_50_mb_comes_in_whole_while_as_much_goes_out() {
+fn prompt_and_output_of_50_mb_do_not_deadlock() {
     let mut call = Call::within(Limits {
         output: 64 << 20,
         ..Limits::default()
@@ -106,7 +105,7 @@ fn a_prompt_of_50_mb_comes_in_whole_while_as_much_goes_out() {
 }
 
 #[test]
-fn an_agent_that_does_not_read_its_prompt_is_no_failure() {
+fn agent_may_ignore_its_prompt() {
     let mut call = Call::new();
     call.prompt = vec![b'x'; 10 << 20];
     let exit = call.run_agent(&["read-stdin 1024", "close-stdin", "out done"]);
@@ -115,8 +114,8 @@ fn an_agent_that_does_not_read_its_prompt_is_no_failure() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_not_installed() {
-    for containment in kinds("a_command_that_is_not_there_is_not_installed") {
+fn missing_command_is_not_installed() {
+    for containment in kinds("missing_command_is_not_installed") {
         let mut call = Call {
             containment,
             ..Call::new()
@@ -133,7 +132,7 @@ fn a_command_that_is_not_there_is_not_installed() {
 }
 
 #[test]
-fn a_command_that_is_there_and_cannot_be_started_says_why() {
+fn unstartable_command_reports_the_reason() {
     let call = Call::new();
     let path = call.parent.path().join("agent");
     let why = |content: &str, mode: u32| {
@@ -149,7 +148,7 @@ fn a_command_that_is_there_and_cannot_be_started_says_why() {
 }
 
 #[test]
-fn arguments_that_the_system_does_not_take_are_told_as_such() {
+fn oversized_arguments_are_reported() {
     let mut call = Call::new();
     let longest = "x".repeat(131_071);
     assert_eq!(call.run(&["true", &longest]).code, Some(0));
@@ -176,7 +175,7 @@ fn arguments_that_the_system_does_not_take_are_told_as_such() {
 }
 
 #[test]
-fn what_cannot_guard_is_refused_before_anything_is_started() {
+fn program_without_a_guard_is_refused_before_start() {
     let call = Call::new();
     call.run(&["true"]);
     let argv = ["touch".to_owned(), "started".to_owned()];
@@ -214,7 +213,7 @@ fn what_cannot_guard_is_refused_before_anything_is_started() {
 
 /// It was started again and again before: each start took itself for the program and launched itself.
 #[test]
-fn a_program_that_forgets_guard_main_is_refused_when_it_starts_itself() {
+fn program_without_guard_main_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new(program("without_guard_main"));
     let output = command.env("FOLDER", folder.path()).output().unwrap();
