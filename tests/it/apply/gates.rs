@@ -50,7 +50,7 @@ const UPDATE: &str =
     "<content_update target=\"impact.md\">\nNobody can check out.\n</content_update>";
 
 #[test]
-fn a_session_without_a_ledger_passes_its_gates() {
+fn session_without_ledger_passes_its_gates() {
     let pack = pack();
     let (state, outcome) = take(&pack, State::default(), UPDATE);
     assert_eq!((state.turns, state.mode_turns), (1, 1));
@@ -100,7 +100,7 @@ fn a_session_without_a_ledger_passes_its_gates() {
 
 /// What was not done keeps the session where it is, whatever the gate says.
 #[test]
-fn an_effect_that_failed_closes_the_way() {
+fn failed_effect_closes_the_gate() {
     let pack = pack();
     let (state, outcome) = take(&pack, State::default(), UPDATE);
     let state = state.settled(&StepResult::done(&outcome.effects[0], "wrote it"));
@@ -114,7 +114,7 @@ fn an_effect_that_failed_closes_the_way() {
 }
 
 #[test]
-fn a_missing_marker_is_a_fault_and_the_mode_stays() {
+fn missing_marker_keeps_the_mode() {
     let pack = pack();
     let state = State::in_mode(Mode::new("publish").unwrap());
     let (state, outcome) = take(&pack, state, "Out.");
@@ -124,7 +124,7 @@ fn a_missing_marker_is_a_fault_and_the_mode_stays() {
 
 /// No update of a session without a tree reaches one.
 #[test]
-fn a_reply_without_a_ledger_edits_no_work_tree() {
+fn reply_without_ledger_does_not_edit_the_work_tree() {
     let pack = pack();
     let reply = "<content_update target=\"src/main.rs\">\nfn main() {}\n</content_update>";
     let (_, outcome) = take(&pack, State::default(), reply);
