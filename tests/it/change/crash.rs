@@ -100,7 +100,7 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
 }
 
 #[test]
-fn a_change_that_is_killed_anywhere_comes_to_the_same_end() {
+fn killed_change_resumes_to_the_same_result() {
     let undisturbed = Stage::new();
     undisturbed.lead("say", "Say it").ok();
     let expected = result(&undisturbed);
@@ -158,7 +158,7 @@ fn comes_to_the_same_end(point: &str, expected: &Result) {
 
 /// The agent may have done half of its work in a tree of its own: a new turn goes on there.
 #[test]
-fn a_change_whose_agent_was_killed_while_it_edited_is_resumed_on_the_tree_as_it_is() {
+fn resume_keeps_edits_of_a_killed_agent() {
     let stage = Stage::new();
     stage.does(
         "implement",
@@ -205,7 +205,7 @@ fn a_change_whose_agent_was_killed_while_it_edited_is_resumed_on_the_tree_as_it_
 
 /// What failed after a turn is tried again, once each time, however often that was tried before.
 #[test]
-fn a_merge_that_cannot_be_done_is_tried_again_and_the_agent_is_not_asked_again() {
+fn failed_merge_is_retried_without_calling_the_agent() {
     let stage = Stage::new();
     // Work in no commit is in the way of the file that the change brings.
     stage.project.write("say.txt", "mine\n");
@@ -240,7 +240,7 @@ fn a_merge_that_cannot_be_done_is_tried_again_and_the_agent_is_not_asked_again()
 
 /// Neither `kill -9` nor Ctrl-C is a round, and a call that goes on is none either.
 #[test]
-fn a_change_that_is_interrupted_again_and_again_does_not_go_in_circles() {
+fn repeated_interruptions_do_not_loop() {
     let stage = Stage::new();
     stage.does(
         "plan",

@@ -26,7 +26,7 @@ fn git(project: &TestProject, words: &str) -> String {
 }
 
 #[test]
-fn it_ends_in_an_archived_change_and_ignores_the_forged_verdict() {
+fn demo_archives_the_change_and_ignores_the_forged_verdict() {
     let project = TestProject::new();
     let run = demo(&project, &[]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -79,7 +79,7 @@ fn it_ends_in_an_archived_change_and_ignores_the_forged_verdict() {
 
 /// Settings of git that would sign, hook or name commits have no effect, and neither they nor the user's tree change.
 #[test]
-fn it_leaves_the_users_git_and_tree_alone() {
+fn demo_leaves_the_users_repository_untouched() {
     let project = TestProject::new();
     let hooks = project.home().join("hooks");
     write(&hooks.join("pre-commit"), "#!/bin/sh\nexit 1\n");
@@ -115,7 +115,7 @@ fn it_leaves_the_users_git_and_tree_alone() {
 }
 
 #[test]
-fn it_needs_no_identity_and_no_folder() {
+fn demo_needs_no_git_identity_or_folder_argument() {
     let project = TestProject::new();
     write(
         &project.home().join(".gitconfig"),
@@ -136,7 +136,7 @@ fn it_needs_no_identity_and_no_folder() {
 
 /// One byte of what a turn leaves behind, in turn after turn: the next prompt is not what it must be.
 #[test]
-fn one_byte_of_an_artifact_that_differs_stops_it() {
+fn demo_stops_when_an_artifact_differs() {
     let script = fs::read_to_string(repository().join("data/demo/script.yaml")).unwrap();
     // Each is altered where it stands for the first time: in the reply, or in the file, that brings it.
     let places = [

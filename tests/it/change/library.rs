@@ -135,7 +135,7 @@ fn change_waits_for_approval_and_continues_after_a_decision() {
 }
 
 #[test]
-fn error_of_the_progress_callback_ends_the_run_and_repeats_nothing() {
+fn progress_callback_error_ends_the_run_and_repeats_nothing() {
     let program = Program::new(AcceptNow::Everything);
     let mut taken = 0;
     let error = run_change(&program.context(), &request(), &mut ApproveAll, &mut |_| {

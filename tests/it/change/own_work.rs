@@ -5,7 +5,7 @@ use crate::support::change_project::Stage;
 const OWN_WORK: &str = "judges its own work";
 
 #[test]
-fn one_agent_for_all_phases_is_warned_of_once_in_a_run() {
+fn single_agent_for_all_phases_is_warned_about_once() {
     let stage = Stage::new();
     let run = stage.lead("one", "Say one");
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -19,7 +19,7 @@ fn one_agent_for_all_phases_is_warned_of_once_in_a_run() {
 }
 
 #[test]
-fn an_agent_named_for_the_run_is_warned_of_as_well() {
+fn agent_given_for_the_run_is_warned_about() {
     let stage = Stage::new();
     let plan = stage
         .project
@@ -43,7 +43,7 @@ fn an_agent_named_for_the_run_is_warned_of_as_well() {
 
 /// The author counts that the ledger has, not the one that the settings name now.
 #[test]
-fn the_author_is_the_agent_that_took_the_turn() {
+fn author_is_the_agent_that_took_the_turn() {
     let stage = Stage::new();
     let other = stage
         .project

@@ -17,7 +17,7 @@ fn end(child: Child) -> Run {
 }
 
 #[test]
-fn two_changes_at_once_are_both_merged() {
+fn concurrent_changes_are_both_merged() {
     let stage = Stage::new();
     let [one, two] =
         ["one", "two"].map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"]));
@@ -62,7 +62,7 @@ fn two_changes_at_once_are_both_merged() {
 }
 
 #[test]
-fn of_two_changes_that_contradict_each_other_the_second_says_so() {
+fn second_of_two_conflicting_changes_reports_the_conflict() {
     let stage = Stage::new();
     stage.does("implement", "echo \"$change\" > same.txt\n");
     let [one, two] = ["one", "two"]
@@ -93,7 +93,7 @@ fn of_two_changes_that_contradict_each_other_the_second_says_so() {
 }
 
 #[test]
-fn eight_changes_are_opened_at_once() {
+fn eight_changes_open_concurrently() {
     let stage = Stage::new();
     let names: Vec<String> = (1..=8).map(|number| format!("change-{number}")).collect();
     let begun: Vec<Child> = names
@@ -122,7 +122,7 @@ fn eight_changes_are_opened_at_once() {
 }
 
 #[test]
-fn the_same_change_twice_at_once_is_refused_and_loses_nothing() {
+fn same_change_started_twice_is_refused() {
     let stage = Stage::new();
     stage.does("plan", WAITS);
     let first = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
@@ -159,7 +159,7 @@ fn stopped(stage: &Stage, sign: &str) {
 }
 
 #[test]
-fn a_signal_during_a_call_stops_a_change_that_can_be_resumed() {
+fn change_stopped_during_a_call_can_be_resumed() {
     for mode in ["plan", "implement", "archive"] {
         let stage = Stage::new();
         stage.does(mode, WAITS);
@@ -176,7 +176,7 @@ fn a_signal_during_a_call_stops_a_change_that_can_be_resumed() {
 
 /// A check runs after implement and before review: one that is stopped is not taken for one that failed.
 #[test]
-fn a_signal_during_a_check_stops_a_change_that_can_be_resumed() {
+fn change_stopped_during_a_check_can_be_resumed() {
     for checks_before in [0, 1] {
         let stage = Stage::new();
         let home = stage.project.home();

@@ -23,7 +23,7 @@ fn refused(stage: &Stage, words: &[&str]) {
 }
 
 #[test]
-fn what_is_no_repository_with_commits_is_refused_with_clear_words() {
+fn folder_without_repository_or_commits_is_refused() {
     let stage = Stage::without_commit();
     refused(
         &stage,
@@ -45,7 +45,7 @@ fn what_is_no_repository_with_commits_is_refused_with_clear_words() {
 }
 
 #[test]
-fn a_change_from_a_detached_head_leaves_its_branch_and_says_so() {
+fn change_from_a_detached_head_leaves_its_branch() {
     let stage = Stage::new();
     stage.git("checkout -q --detach");
     let before = stage.git("rev-parse HEAD main");
@@ -64,7 +64,7 @@ fn a_change_from_a_detached_head_leaves_its_branch_and_says_so() {
 
 /// Uncommitted, staged and untracked work is byte for byte the same after a whole change.
 #[test]
-fn work_that_is_in_no_commit_stays_as_it_is_and_is_no_part_of_the_change() {
+fn uncommitted_work_is_untouched_and_not_in_the_change() {
     let stage = Stage::new();
     stage
         .project
@@ -113,7 +113,7 @@ fn work_that_is_in_no_commit_stays_as_it_is_and_is_no_part_of_the_change() {
 
 /// What a repository may hold beside plain files comes through a change as it was.
 #[test]
-fn submodules_renames_binaries_links_and_odd_names_come_through_a_change() {
+fn submodules_renames_binaries_links_and_odd_names_survive() {
     let stage = Stage::new();
     let other = TestProject::new();
     other.write("inner.txt", "inner\n");
@@ -171,7 +171,7 @@ fn submodules_renames_binaries_links_and_odd_names_come_through_a_change() {
 }
 
 #[test]
-fn nothing_that_the_repository_names_is_run() {
+fn repository_commands_are_never_run() {
     let stage = Stage::new();
     let ran = stage.outside("ran");
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", ran.display());
@@ -226,7 +226,7 @@ fn make_executable(path: &Path) {
 }
 
 #[test]
-fn an_agent_that_edits_where_it_may_only_read_is_found_out() {
+fn edit_by_a_read_only_agent_is_detected() {
     for mode in ["plan", "challenge", "review"] {
         let stage = Stage::new();
         stage.does(mode, "echo sneaked > sneaked.txt\n");
@@ -242,7 +242,7 @@ fn an_agent_that_edits_where_it_may_only_read_is_found_out() {
 }
 
 #[test]
-fn an_agent_that_replaces_the_git_of_its_tree_gains_nothing() {
+fn replaced_git_file_of_the_worktree_is_ignored() {
     let stage = Stage::new();
     let ran = stage.outside("ran");
     let hook = format!(
@@ -258,7 +258,7 @@ fn an_agent_that_replaces_the_git_of_its_tree_gains_nothing() {
 }
 
 #[test]
-fn a_work_tree_that_was_deleted_by_hand_is_made_again_from_its_branch() {
+fn deleted_worktree_is_recreated_from_its_branch() {
     let stage = Stage::new();
     stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
     fs::remove_dir_all(stage.tree()).unwrap();
@@ -270,7 +270,7 @@ fn a_work_tree_that_was_deleted_by_hand_is_made_again_from_its_branch() {
 }
 
 #[test]
-fn a_branch_that_is_there_already_is_not_taken() {
+fn existing_branch_is_not_taken_over() {
     let stage = Stage::new();
     stage.git("branch agentd/say");
     let run = stage.lead("say", "Say it");
@@ -287,7 +287,7 @@ fn a_branch_that_is_there_already_is_not_taken() {
 
 /// Two projects of one name and one user, with changes of one name.
 #[test]
-fn a_project_of_the_same_name_has_work_trees_of_its_own() {
+fn projects_of_the_same_name_have_separate_worktrees() {
     let stage = Stage::new();
     let twin = stage.outside("elsewhere/project");
     let words = [
@@ -335,7 +335,7 @@ fn in_folder(stage: &Stage, folder: &Path, args: &[&str]) -> Run {
 
 /// From a subfolder the project is found; in the tree of a change it is said where to go, and no ledger is made.
 #[test]
-fn a_change_is_led_from_a_subfolder_and_not_from_its_own_tree() {
+fn change_runs_from_a_subfolder_but_not_from_its_worktree() {
     let stage = Stage::new();
     let below = stage.project.root().join("some/folder");
     fs::create_dir_all(&below).unwrap();
@@ -375,7 +375,7 @@ fn a_change_is_led_from_a_subfolder_and_not_from_its_own_tree() {
 }
 
 #[test]
-fn a_linked_work_tree_of_the_user_is_a_project() {
+fn linked_worktree_of_the_user_is_a_project() {
     let stage = Stage::new();
     let linked = stage.outside("linked");
     stage.git(&format!("worktree add -q -b feature {}", linked.display()));
@@ -396,7 +396,7 @@ fn a_linked_work_tree_of_the_user_is_a_project() {
 
 /// A home that holds nothing: told before anything is recorded or spent.
 #[test]
-fn without_a_place_for_work_trees_nothing_is_begun() {
+fn change_does_not_start_without_a_folder_for_worktrees() {
     let stage = Stage::new();
     let blocked = stage.outside("blocked");
     write(&blocked, "a file");
@@ -412,7 +412,7 @@ fn without_a_place_for_work_trees_nothing_is_begun() {
 
 /// What an agent writes in a change cannot steer the next one that works there, unless someone has accepted it.
 #[test]
-fn what_an_agent_obeys_is_accepted_for_the_tree_that_it_works_in() {
+fn instruction_files_written_in_a_worktree_need_trust() {
     let stage = Stage::new();
     stage.define("    obeys: [.mcp.json, .gemini/settings.json]\n");
     stage.project.write(".mcp.json", "{}\n");

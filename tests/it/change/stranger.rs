@@ -163,7 +163,7 @@ fn provider(server: &ModelServer) -> String {
 }
 
 #[test]
-fn the_recipe_for_ci_uses_nothing_of_a_strangers_pull_request() {
+fn ci_recipe_uses_nothing_from_the_pull_request() {
     let job = Job::new(&[]);
     let run = job.attack().review("");
     assert_eq!(run.code, 1, "{}\n{}", run.stdout, run.stderr);
@@ -210,7 +210,7 @@ fn the_recipe_for_ci_uses_nothing_of_a_strangers_pull_request() {
 }
 
 #[test]
-fn a_review_uses_the_accepted_definitions_of_its_base() {
+fn review_uses_the_trusted_definitions_of_its_base() {
     let settings = "format = 1\n[review]\ncommands = [\"sh door.sh\"]\n";
     let job = Job::new(&[
         ("agentd/config.toml", settings),
@@ -254,7 +254,7 @@ fn a_review_uses_the_accepted_definitions_of_its_base() {
 }
 
 #[test]
-fn the_definitions_are_those_of_the_base_as_it_is_now() {
+fn definitions_come_from_the_current_base() {
     // The author of a branch chooses where it begins: here before the maintainers had a check.
     let job = Job::new(&[]);
     job.attack();
@@ -276,7 +276,7 @@ fn the_definitions_are_those_of_the_base_as_it_is_now() {
 }
 
 #[test]
-fn uncommitted_changes_are_reviewed_by_the_definitions_of_the_last_commit() {
+fn uncommitted_review_uses_definitions_of_the_last_commit() {
     let job = Job::new(&[]);
     job.git(&["checkout", "-q", "main"]);
     job.project
@@ -298,7 +298,7 @@ fn uncommitted_changes_are_reviewed_by_the_definitions_of_the_last_commit() {
 }
 
 #[test]
-fn a_ledger_and_what_an_agent_obeys_are_not_accepted_with_the_checks() {
+fn trusting_checks_does_not_trust_ledger_or_instructions() {
     // A ledger with a turn of somebody else's project.
     let other = TestProject::new();
     other.write("script.yaml", "format: 1\nturns:\n  - reply: Fine.\n");

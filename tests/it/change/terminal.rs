@@ -99,7 +99,7 @@ fn project() -> TestProject {
 }
 
 #[test]
-fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
+fn user_accepts_checks_and_answers_the_planner() {
     let project = project();
     let script = project.home().join("script.yaml").display().to_string();
     let args = [
@@ -112,7 +112,7 @@ fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
     ];
     let Some(shown) = typed(&project, &args, &lines) else {
         return did_not_run(
-            "a_person_accepts_the_checks_and_answers_what_the_planner_asks",
+            "user_accepts_checks_and_answers_the_planner",
             "there is no `script`",
         );
     };
@@ -140,7 +140,7 @@ fn a_person_accepts_the_checks_and_answers_what_the_planner_asks() {
 
 /// Nothing runs while a question waits, so the first Ctrl-C ends the program; the change keeps waiting.
 #[test]
-fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
+fn ctrl_c_at_a_question_loses_nothing() {
     let project = project();
     let script = project.home().join("script.yaml").display().to_string();
     let args = [
@@ -148,10 +148,7 @@ fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
     ];
     let lines = [("trust them?", "y"), ("In which language?", CTRL_C)];
     let Some(shown) = typed(&project, &args, &lines) else {
-        return did_not_run(
-            "ctrl_c_at_a_question_ends_the_program_and_loses_nothing",
-            "there is no `script`",
-        );
+        return did_not_run("ctrl_c_at_a_question_loses_nothing", "there is no `script`");
     };
     assert!(!shown.contains("How loud?"), "{shown}");
     assert!(!shown.contains("once more ends it"), "{shown}");
@@ -162,17 +159,14 @@ fn ctrl_c_at_a_question_ends_the_program_and_loses_nothing() {
 }
 
 #[test]
-fn who_does_not_accept_the_checks_spends_nothing() {
+fn declined_checks_spend_nothing() {
     let project = project();
     let script = project.home().join("script.yaml").display().to_string();
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
     let Some(shown) = typed(&project, &args, &[("trust them?", "no")]) else {
-        return did_not_run(
-            "who_does_not_accept_the_checks_spends_nothing",
-            "there is no `script`",
-        );
+        return did_not_run("declined_checks_spend_nothing", "there is no `script`");
     };
     assert!(shown.contains("NotTrusted"), "{shown}");
     assert_eq!(
