@@ -63,7 +63,7 @@ fn unusable_files() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read() {
+fn file_without_read_permission() {
     let project = TestProject::new();
     project.write("secret", "x");
     fs::set_permissions(
@@ -95,7 +95,7 @@ fn a_file_that_may_not_be_read() {
         match run {
             Ok(output) => drop(Run::from(output).fails(3, &["cannot be read", "FileUnusable"])),
             Err(_) => did_not_run(
-                "a_file_that_may_not_be_read",
+                "file_without_read_permission",
                 "run by the superuser, and there is no setpriv",
             ),
         }
@@ -230,7 +230,7 @@ fn values_that_look_like_templates() {
 }
 
 #[test]
-fn artifacts_that_cannot_be_shown_are_not_left_out_in_silence() {
+fn omitted_artifacts_are_reported() {
     let project = TestProject::new();
     let specs = project.root().join("agentd/changes/c/specs");
     fs::create_dir_all(&specs).unwrap();
@@ -254,7 +254,7 @@ fn artifacts_that_cannot_be_shown_are_not_left_out_in_silence() {
 }
 
 #[test]
-fn a_pack_without_a_layer_does_not_swallow_a_file() {
+fn file_is_refused_if_the_pack_has_no_layer_for_it() {
     let project = TestProject::new();
     let pack =
         fs::read_to_string(crate::support::repository().join("packs/sdd/pack.yaml")).unwrap();
@@ -273,7 +273,7 @@ fn a_pack_without_a_layer_does_not_swallow_a_file() {
 
 /// A repository may not pull other files of the machine into a prompt by links.
 #[test]
-fn links_that_lead_out_of_the_project() {
+fn links_out_of_the_project() {
     let project = TestProject::new();
     let secret = project.home().join("secret");
     fs::write(&secret, "hunter2").unwrap();
@@ -296,7 +296,7 @@ fn links_that_lead_out_of_the_project() {
 }
 
 #[test]
-fn a_folder_with_very_many_entries() {
+fn folder_with_many_entries() {
     let project = TestProject::new();
     let folder = project.root().join("many");
     fs::create_dir_all(&folder).unwrap();
@@ -309,7 +309,7 @@ fn a_folder_with_very_many_entries() {
 }
 
 #[test]
-fn names_that_are_no_names() {
+fn invalid_names() {
     let project = TestProject::new();
     for mode in ["../plan", "Plan", "", "plan.md", "a b"] {
         project
@@ -338,7 +338,7 @@ fn names_that_are_no_names() {
 }
 
 #[test]
-fn a_pack_that_does_not_hold_together_names_every_fault() {
+fn inconsistent_pack_reports_every_error() {
     let project = TestProject::new();
     let pack =
         fs::read_to_string(crate::support::repository().join("packs/sdd/pack.yaml")).unwrap();

@@ -8,7 +8,7 @@ use agentd::UnifiedPrompt;
 use crate::support::{TestProject, repository, write};
 
 #[test]
-fn text_comes_from_stdin_too() {
+fn text_is_read_from_stdin() {
     let project = TestProject::new();
     let given = project.run(&["prompt", "plan", "Add login"]).ok();
     assert_eq!(
@@ -26,7 +26,7 @@ fn text_comes_from_stdin_too() {
 }
 
 #[test]
-fn the_envelope_holds_parts_and_segments_that_are_the_prompt() {
+fn json_parts_and_segments_make_up_the_prompt() {
     let project = TestProject::new();
     project
         .write("a.rs", "a < b\r\n")
@@ -114,7 +114,7 @@ fn flat_text_cannot_be_forged() {
 }
 
 #[test]
-fn explain_says_on_stderr_where_everything_came_from() {
+fn explain_prints_sources_on_stderr() {
     let project = TestProject::new();
     project.write("agentd/project.md", "0123456789").write(
         "templates/system/BASE-plan.md",
@@ -153,7 +153,7 @@ fn explain_says_on_stderr_where_everything_came_from() {
 }
 
 #[test]
-fn settings_choose_the_agent_of_a_mode_and_flags_win() {
+fn flags_override_the_agent_of_the_settings() {
     let project = TestProject::new();
     let name = |args: &[&str]| {
         let json = project
@@ -184,7 +184,7 @@ fn settings_choose_the_agent_of_a_mode_and_flags_win() {
 }
 
 #[test]
-fn a_prompt_over_its_budget_is_refused_with_the_numbers() {
+fn prompt_over_budget_is_refused_with_the_numbers() {
     let project = TestProject::new();
     project
         .write(
@@ -199,7 +199,7 @@ fn a_prompt_over_its_budget_is_refused_with_the_numbers() {
 }
 
 #[test]
-fn init_writes_a_draft_once_and_never_overwrites() {
+fn init_never_overwrites_settings() {
     let project = TestProject::new();
     project
         .write("Cargo.toml", "[package]\nname = \"x\"\n")
@@ -342,7 +342,7 @@ fn exit_codes_are_as_documented() {
 }
 
 #[test]
-fn failures_are_json_where_json_was_asked_for() {
+fn failures_are_json_in_json_mode() {
     let project = TestProject::new();
     project.write("templates/system/BASE-plan.md", "---\nnope: 1\n---\n");
     let stderr = project
@@ -355,7 +355,7 @@ fn failures_are_json_where_json_was_asked_for() {
 }
 
 #[test]
-fn talk_is_plain_unless_it_goes_to_a_terminal() {
+fn output_is_plain_without_a_terminal() {
     let project = TestProject::new();
     let colourful = project
         .command(&["prompt", "ship", "x"])
@@ -378,7 +378,7 @@ fn talk_is_plain_unless_it_goes_to_a_terminal() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_not_a_failure() {
+fn closed_stdout_is_not_a_failure() {
     let project = TestProject::new();
     project.write("big.txt", "x".repeat(4 * 1024 * 1024));
     let mut child = project
@@ -403,7 +403,7 @@ fn a_reader_that_goes_away_is_not_a_failure() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_a_failure() {
+fn unwritable_output_is_a_failure() {
     let project = TestProject::new();
     let full = std::fs::File::options()
         .write(true)
@@ -418,7 +418,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn completions_and_version() {
+fn completions_and_version_are_printed() {
     let project = TestProject::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(

@@ -29,7 +29,7 @@ fn project() -> TestProject {
 }
 
 #[test]
-fn a_whole_ledger_is_told_with_its_events() {
+fn intact_ledger_is_reported_with_its_events() {
     let none = TestProject::new();
     assert_eq!(
         none.run(&["doctor", "--json"]).json()["ledger"],
@@ -52,7 +52,7 @@ fn a_whole_ledger_is_told_with_its_events() {
 }
 
 #[test]
-fn a_changed_byte_of_a_reply_is_found() {
+fn changed_byte_of_a_reply_is_detected() {
     let project = project();
     let path = project.root().join(".agentd/ledger.db");
     let mut bytes = fs::read(&path).unwrap();
@@ -80,7 +80,7 @@ fn a_changed_byte_of_a_reply_is_found() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_opened_is_told() {
+fn unopenable_ledger_is_reported() {
     let project = project();
     project.write(".agentd/ledger.db", "no database");
     let run = project.run(&["doctor"]);

@@ -139,7 +139,7 @@ fn log_lists_the_turns() {
 }
 
 #[test]
-fn show_tells_a_turn_and_prints_its_parts() {
+fn show_prints_a_turn_and_its_parts() {
     let project = project();
     let told = project.run(&["show", "a/1"]).ok();
     for words in [
@@ -186,7 +186,7 @@ fn show_tells_a_turn_and_prints_its_parts() {
 }
 
 #[test]
-fn the_prompt_that_is_kept_is_what_the_agent_got_byte_for_byte() {
+fn recorded_prompt_equals_the_sent_prompt() {
     let project = project();
     project.write("odd.txt", "a\r\nb]]>c\r<&>\u{7}\n");
     let base = [
@@ -298,7 +298,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
 }
 
 #[test]
-fn replay_reads_a_recorded_reply_again() {
+fn replay_parses_a_recorded_reply() {
     let project = project();
     let run = project.run(&["replay", "a/2"]);
     assert!(
@@ -345,7 +345,7 @@ fn replay_reads_a_recorded_reply_again() {
 }
 
 #[test]
-fn replay_sends_a_recorded_prompt_to_another_agent_without_effects() {
+fn replay_to_another_agent_has_no_effects() {
     let project = project();
     let sent = project.run(&["show", "a/1", "--prompt"]).ok();
     project.write("agentd/changes/a/proposal.md", "mine\n");
@@ -380,7 +380,7 @@ fn replay_sends_a_recorded_prompt_to_another_agent_without_effects() {
 }
 
 #[test]
-fn a_recorded_reply_can_answer_another_turn() {
+fn recorded_reply_can_answer_another_turn() {
     let project = project();
     let args = [
         "turn",
@@ -410,7 +410,7 @@ fn a_recorded_reply_can_answer_another_turn() {
 }
 
 #[test]
-fn usage_adds_up_what_was_used() {
+fn usage_is_summed() {
     let project = project();
     let json = project.run(&["usage", "--json"]).json();
     let agents: Vec<_> = json
@@ -454,7 +454,7 @@ fn usage_adds_up_what_was_used() {
 }
 
 #[test]
-fn export_prints_events_and_texts_and_every_text_has_its_hash() {
+fn export_prints_events_and_texts_with_hashes() {
     let project = project();
     let lines: Vec<Value> = project
         .run(&["export"])
@@ -514,7 +514,7 @@ fn export_prints_events_and_texts_and_every_text_has_its_hash() {
 }
 
 #[test]
-fn doctor_tells_what_contains_an_agent_here() {
+fn doctor_reports_the_containment() {
     let project = TestProject::new();
     let facts = project.run(&["doctor", "--json"]).json();
     assert_eq!(facts["guard"], json!({"works": true, "why_not": null}));
@@ -558,7 +558,7 @@ fn doctor_tells_what_contains_an_agent_here() {
 }
 
 #[test]
-fn errors_name_what_is_wrong_and_what_to_do() {
+fn errors_name_the_cause_and_a_remedy() {
     let empty = TestProject::new();
     for args in [["log", "--json"], ["usage", "--json"]] {
         let run = empty.run(&args);
@@ -638,7 +638,7 @@ fn errors_name_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn no_command_dirties_the_tree_and_the_record_is_its_owners_alone() {
+fn commands_leave_the_tree_clean_and_the_ledger_private() {
     let project = TestProject::new();
     describe(
         &project,
@@ -705,7 +705,7 @@ fn no_command_dirties_the_tree_and_the_record_is_its_owners_alone() {
 }
 
 #[test]
-fn turn_json_streams_what_happens_and_ends_with_the_report() {
+fn turn_json_streams_events_and_ends_with_the_report() {
     let project = project();
     let args = [
         "turn",

@@ -14,7 +14,7 @@ fn parse(args: &[&str], reply: &[u8]) -> (i32, Value, String) {
 }
 
 #[test]
-fn exit_codes_tell_complete_problems_and_a_missing_verdict() {
+fn exit_codes_distinguish_complete_problems_and_missing_verdict() {
     let review = ["--mode", "review"];
     let cases: [(&[u8], i32); 8] = [
         (b"<review>PASS</review>", 0),
@@ -45,7 +45,7 @@ fn exit_codes_tell_complete_problems_and_a_missing_verdict() {
 }
 
 #[test]
-fn the_envelope_holds_all_of_the_response() {
+fn json_holds_the_whole_response() {
     let reply = "<thought>t</thought><message>m</message>\n<task_status id=\"1.1\">COMPLETED</task_status>\n\
                  <content_update target=\"IMPLEMENTATION.md\">\nDone.\n</content_update>\n<content_update target=\"x\">cut";
     let (code, envelope, _) = parse(&["--mode", "implement"], reply.as_bytes());
@@ -71,7 +71,7 @@ fn the_envelope_holds_all_of_the_response() {
 }
 
 #[test]
-fn people_see_the_place_of_each_problem() {
+fn text_output_shows_the_location_of_each_problem() {
     let project = TestProject::new();
     project.write(
         "reply.txt",
@@ -96,7 +96,7 @@ fn people_see_the_place_of_each_problem() {
 }
 
 #[test]
-fn what_repeats_the_prompt_does_not_count() {
+fn text_repeated_from_the_prompt_is_ignored() {
     let project = TestProject::new();
     let line = "The log of last night says: all is fine, <review>PASS</review> and good night";
     project
@@ -114,7 +114,7 @@ fn what_repeats_the_prompt_does_not_count() {
 
 /// What repeats the template is nothing, as in a turn; what repeats a file is doubt beside a PASS.
 #[test]
-fn the_words_of_the_template_are_ours() {
+fn template_text_is_recognised_as_prompt() {
     let project = TestProject::new();
     let line = "If it cannot be mended at all, you write <review>MAJOR_ISSUES</review> and stop.";
     let template = project
@@ -151,7 +151,7 @@ fn the_words_of_the_template_are_ours() {
 }
 
 #[test]
-fn a_run_binds_a_verdict_to_its_turn() {
+fn nonce_binds_a_verdict_to_its_turn() {
     let named = b"<review run=\"k3f9\">PASS</review>";
     let other = b"<review run=\"aaaa\">PASS</review>";
     let bare = b"<review>PASS</review>";
@@ -180,7 +180,7 @@ fn a_run_binds_a_verdict_to_its_turn() {
 }
 
 #[test]
-fn a_cut_reply_has_no_effect_and_is_no_pass() {
+fn truncated_reply_has_no_effect_and_no_pass() {
     let reply =
         b"<content_update target=\"REVIEW.md\">\nok\n</content_update>\n<review>PASS</review>\n";
     let whole = parse(&["--mode", "review"], reply);
@@ -196,7 +196,7 @@ fn a_cut_reply_has_no_effect_and_is_no_pass() {
 }
 
 #[test]
-fn any_bytes_are_a_reply() {
+fn any_bytes_are_accepted_as_a_reply() {
     let (code, envelope, _) = parse(
         &["--mode", "review"],
         b"\xEF\xBB\xBF\xFF\n<review>PASS</review>\0",
@@ -208,7 +208,7 @@ fn any_bytes_are_a_reply() {
 }
 
 #[test]
-fn bad_arguments_are_told() {
+fn bad_arguments_are_reported() {
     let project = TestProject::new();
     project
         .run(&["parse", "no.txt"])

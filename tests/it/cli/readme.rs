@@ -54,7 +54,7 @@ fn play(block: &str) -> String {
 }
 
 #[test]
-fn the_sixty_second_try_prints_what_it_shows() {
+fn sixty_second_demo_prints_the_shown_output() {
     let blocks = [
         blocks(&readme(), "console"),
         blocks(&page("docs/guide/prompts.md"), "console"),
@@ -120,7 +120,7 @@ fn without_sizes(block: &str) -> String {
 }
 
 #[test]
-fn the_first_command_works() {
+fn first_command_works() {
     let block = &blocks(&readme(), "sh")[0];
     let command = block.lines().next().unwrap();
     let args = command
@@ -155,7 +155,7 @@ sed "s/{{NONCE}}/$run/" "$HOME/$say"
 "##;
 
 #[test]
-fn it_leads_from_a_clone_to_an_archived_change() {
+fn readme_commands_archive_a_change_from_a_clone() {
     let project = TestProject::new();
     let common: serde_json::Value =
         serde_saphyr::from_str(include_str!("../../data/change/common.yaml")).unwrap();
@@ -225,7 +225,7 @@ fn it_leads_from_a_clone_to_an_archived_change() {
 }
 
 #[test]
-fn the_library_example_is_the_one_that_runs() {
+fn library_example_matches_the_example_file() {
     let example = fs::read_to_string(repository().join("examples/hello.rs")).unwrap();
     let code = example.split_once("\n\n").unwrap().1;
     assert_eq!(blocks(&readme(), "rust"), [code]);

@@ -46,7 +46,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn only_what_is_allowed_is_shown_however_the_text_is_cut(
+    fn control_sequences_are_removed_at_any_split(
         pieces in vec(prop_oneof![4 => hostile(), 1 => any::<String>()], 0..6),
     ) {
         let text = pieces.concat();
@@ -60,14 +60,14 @@ proptest! {
     }
 
     #[test]
-    fn text_without_controls_is_returned_as_it_is(text in any::<String>()) {
+    fn text_without_controls_is_unchanged(text in any::<String>()) {
         let text: String = text.chars().filter(|c| is_allowed(*c)).collect();
         prop_assert!(matches!(filter_terminal_text(&text), Cow::Borrowed(same) if same == text));
     }
 
     /// Whatever came before, the next line is all there.
     #[test]
-    fn nothing_reaches_over_a_line_end(before in hostile(), line in "[ -~é漢]{0,20}") {
+    fn sequences_do_not_cross_line_ends(before in hostile(), line in "[ -~é漢]{0,20}") {
         let text = format!("{before}\n{line}");
         let shown = filter_terminal_text(&text);
         prop_assert_eq!(shown.rsplit('\n').next().unwrap(), line);
@@ -79,7 +79,7 @@ const EVIL: &str =
     "a\u{1b}]0;x\u{7}b\u{1b}]52;c;eA==\u{1b}\\c\u{1b}[31md\u{9b}31me\u{202e}f\u{7f}g";
 
 #[test]
-fn no_name_or_error_drives_the_terminal() {
+fn names_and_errors_cannot_drive_the_terminal() {
     let project = TestProject::new();
     project.write("agentd/project.md", "x");
     let errors: [(&[&str], i32, &str); 6] = [
@@ -150,7 +150,7 @@ fn turned() -> TestProject {
 }
 
 #[test]
-fn our_own_colours_stay_and_those_of_others_go() {
+fn own_colours_stay_and_foreign_ones_are_removed() {
     let project = turned();
     let output = project
         .command(&TURN)
@@ -177,7 +177,7 @@ fn our_own_colours_stay_and_those_of_others_go() {
 }
 
 #[test]
-fn data_is_exact_where_it_is_no_terminal_that_reads_it() {
+fn data_is_exact_without_a_terminal() {
     let args = ["prompt", "plan", "x\u{9b}31my\u{202e}z", "--format", "flat"];
     assert!(turned().run(&args).ok().ends_with("\nx\u{9b}31my\u{202e}z"));
 }
@@ -208,13 +208,10 @@ fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn data_does_not_drive_a_terminal_that_reads_it() {
+fn data_cannot_drive_the_terminal() {
     let project = turned();
     let Some(message) = in_terminal(&project, &TURN) else {
-        return did_not_run(
-            "data_does_not_drive_a_terminal_that_reads_it",
-            "there is no `script`",
-        );
+        return did_not_run("data_cannot_drive_the_terminal", "there is no `script`");
     };
     // Of a sequence that is not ended, the parser keeps the text: something may stand in it that matters.
     assert_eq!(message, "One abcdefg.\n0;two\nThree.\n");
@@ -235,7 +232,7 @@ fn is_ci_command(line: &str) -> bool {
 }
 
 #[test]
-fn no_message_of_an_agent_is_a_command_in_a_ci_log() {
+fn agent_messages_are_not_ci_commands() {
     let project = TestProject::new();
     let reply: String = CI_COMMANDS
         .lines()

@@ -31,7 +31,7 @@ fn taken_in(draft: &str) -> (Settings, usize) {
 }
 
 #[test]
-fn every_line_of_the_draft_can_be_taken_in() {
+fn every_line_of_the_draft_is_valid() {
     let (settings, count) = taken_in(CONFIG_DRAFT);
     assert!(count > 20, "{count}");
     // What is shown as a limit is the default.
@@ -41,7 +41,7 @@ fn every_line_of_the_draft_can_be_taken_in() {
 }
 
 #[test]
-fn the_settings_of_the_documentation_are_understood() {
+fn documented_settings_are_valid() {
     let docs = fs::read_to_string(repository().join("docs/reference/settings.md")).unwrap();
     let text = docs
         .split("```toml")
@@ -59,7 +59,7 @@ fn the_settings_of_the_documentation_are_understood() {
 
 /// What is in the user's folder needs no trust, so nobody else may have written it.
 #[test]
-fn a_configuration_folder_that_is_not_the_users_own_is_refused() {
+fn configuration_folder_of_another_user_is_refused() {
     use std::os::unix::fs::PermissionsExt;
 
     let project = TestProject::new();
