@@ -29,7 +29,7 @@ fn counted(request: Request) -> Request {
 
 /// claude-sonnet-5 counts as claude-4.7: 1.55 tokens for each of o200k, and a margin of 1.23 above that.
 #[test]
-fn a_request_counts_with_the_family_of_its_model() {
+fn request_uses_the_tokenizer_of_its_model() {
     let o200k = report(&counted(
         Request::new("Hello").with_model(catalogue(), "gpt-4o"),
     ));
@@ -45,7 +45,7 @@ fn a_request_counts_with_the_family_of_its_model() {
 
 /// A model that is set by hand brings its counter along.
 #[test]
-fn a_model_without_a_counter_is_not_counted_as_o200k() {
+fn model_without_tokenizer_is_not_counted_as_o200k() {
     let model = catalogue().find("claude-sonnet-5").unwrap().clone();
     let by_hand = report(&counted(Request {
         model: Some(model.clone()),
@@ -67,7 +67,7 @@ fn a_model_without_a_counter_is_not_counted_as_o200k() {
 }
 
 #[test]
-fn a_count_without_a_model_is_a_guess() {
+fn count_without_a_model_is_an_estimate() {
     let report = report(&counted(Request::new("Hello")));
     assert_eq!(
         (report.model, report.budget, report.count),
@@ -76,7 +76,7 @@ fn a_count_without_a_model_is_a_guess() {
 }
 
 #[test]
-fn an_unknown_model_is_a_medium_one_and_its_counts_are_a_guess() {
+fn unknown_model_is_medium_with_estimated_counts() {
     let report = report(&Request::new("Hello").with_model(catalogue(), "nobody-7b"));
     assert_eq!(
         (report.window, report.count),
@@ -85,7 +85,7 @@ fn an_unknown_model_is_a_medium_one_and_its_counts_are_a_guess() {
 }
 
 #[test]
-fn a_request_can_be_composed_again() {
+fn request_can_be_composed_twice() {
     let pack = Pack::load("foreman", &Places::default()).unwrap();
     let request = Request::new("Hello").with_model(catalogue(), "qwen-max");
     let [architect, director] = ["architect", "director"].map(|mode| {
@@ -98,7 +98,7 @@ fn a_request_can_be_composed_again() {
 }
 
 #[test]
-fn a_missing_template_names_where_to_get_one() {
+fn missing_template_error_names_a_source() {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
     let error = compose(&pack, &State::default(), &Request::new("Hello")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
@@ -141,7 +141,7 @@ fn requests_and_counters_can_be_shared_between_threads() {
 
 /// The headings of a flat prompt make sense as a whole only, so it is one message.
 #[test]
-fn a_prompt_that_is_text_is_one_message_of_the_user() {
+fn flat_text_is_one_user_message() {
     let pack = Pack::load("foreman", &Places::default()).unwrap();
     let mut state = State::in_mode(Mode::new("architect").unwrap());
     state.document.history.push(ConversationTurn {
@@ -170,7 +170,7 @@ fn a_prompt_that_is_text_is_one_message_of_the_user() {
 
 /// A server can keep all of it in its shared state and take turns on any thread.
 #[test]
-fn turns_can_be_taken_on_any_thread() {
+fn turns_run_on_any_thread() {
     fn assert_send_and_sync<T: Send + Sync>() {}
     assert_send_and_sync::<TurnContext<'_>>();
     assert_send_and_sync::<Pack>();

@@ -11,7 +11,7 @@ fn catalogue() -> &'static Catalogue {
 
 /// Counts that the vocabulary's publisher documents.
 #[test]
-fn o200k_counts_are_the_published_ones() {
+fn o200k_counts_match_published_values() {
     let counter = Counter::new(TokenizerSpec::default());
     let cases = [
         ("hello world", 2),
@@ -32,7 +32,7 @@ fn o200k_counts_are_the_published_ones() {
 }
 
 #[test]
-fn other_families_are_counted_by_factor_and_margin() {
+fn other_families_use_factor_and_margin() {
     let catalogue = catalogue();
     let count = |id: &str, text: &str| {
         Counter::new(catalogue.tokenizer(catalogue.find(id).unwrap())).count(text)
@@ -62,7 +62,7 @@ fn other_families_are_counted_by_factor_and_margin() {
 }
 
 #[test]
-fn hostile_text_is_counted_to_the_end() {
+fn hostile_text_is_counted_completely() {
     let counter = Counter::new(TokenizerSpec::default());
     let random: Vec<u8> = (0..1_000_000_u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -111,7 +111,7 @@ fn section_9_1_and_appendix_c_the_twelve_models() {
 }
 
 #[test]
-fn the_catalogue_refuses_what_does_not_hold_together() {
+fn inconsistent_catalogue_is_refused() {
     let row = "  - {id: a, provider: p, window: 1, tokenizer: t, tier: full, xml_reliability: high, instruction_following: high, source: s}\n";
     let head = "format: 1\nas_of: x\ntokenizers: {t: {kind: exact}}\nmodels:\n";
     assert!(Catalogue::read(&format!("{head}{row}"), "m").is_ok());
@@ -149,7 +149,7 @@ fn the_catalogue_refuses_what_does_not_hold_together() {
 }
 
 #[test]
-fn the_commands_show_models_and_count_tokens() {
+fn commands_show_models_and_count_tokens() {
     let project = TestProject::new();
     let list = project.run(&["models", "list", "--json"]).json();
     assert!(list.as_array().unwrap().len() > 40);
@@ -206,7 +206,7 @@ fn the_commands_show_models_and_count_tokens() {
 }
 
 #[test]
-fn a_measured_factor_corrects_every_count_and_every_bound() {
+fn measured_factor_corrects_counts_and_bounds() {
     let plain = Counter::new(TokenizerSpec::default());
     let corrected = Counter::new(TokenizerSpec {
         margin: 1.25,

@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_content_adds_or_closes_an_element(prompt in prompts()) {
+    fn content_cannot_add_or_close_elements(prompt in prompts()) {
         let xml = prompt.to_xml();
         let document = Document::parse(&xml).unwrap();
         let root = document.root_element();
@@ -111,14 +111,14 @@ proptest! {
     }
 
     #[test]
-    fn a_prompt_is_read_back_as_it_was(prompt in prompts()) {
+    fn prompt_round_trips(prompt in prompts()) {
         prop_assert_eq!(UnifiedPrompt::from_xml(&prompt.to_xml()).unwrap(), prompt.clone());
         let json = serde_json::to_string(&prompt).unwrap();
         prop_assert_eq!(serde_json::from_str::<UnifiedPrompt>(&json).unwrap(), prompt);
     }
 
     #[test]
-    fn streaming_and_pieces_give_the_same_bytes(prompt in prompts()) {
+    fn streamed_and_whole_output_are_equal(prompt in prompts()) {
         let mut streamed = Vec::new();
         prompt.write_xml(&mut streamed).unwrap();
         prop_assert_eq!(streamed, prompt.to_xml().into_bytes());
@@ -128,7 +128,7 @@ proptest! {
 
     /// A document with one byte more, less or other is refused, or says the same: nothing is read two ways.
     #[test]
-    fn a_damaged_document_is_refused_or_written_the_same(
+    fn damaged_document_is_refused_or_round_trips(
         prompt in prompts(), at in any::<prop::sample::Index>(), insert in "[<>&;\"' \n/a=!-]{0,3}", drop in 0_usize..2,
     ) {
         let xml = prompt.to_xml();
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn forbidden_characters_are_replaced_visibly_however_a_prompt_is_made() {
+fn forbidden_characters_are_replaced_visibly() {
     let made = UnifiedPrompt::new("a\0b\u{1b}[31m\u{b}\u{ffff}").unwrap();
     assert_eq!(made.instructions(), "a␀b␛[31m␋\u{fffd}");
     let read: UnifiedPrompt = serde_json::from_str(
@@ -162,7 +162,7 @@ fn forbidden_characters_are_replaced_visibly_however_a_prompt_is_made() {
 
 /// Documents that an XML reader accepts, or nearly, and that we never write: each is refused at its place.
 #[test]
-fn what_would_be_written_otherwise_is_refused_with_line_and_column() {
+fn non_canonical_document_is_refused_with_location() {
     let cases = [
         (
             "<prompt>\n<instructions>x</instructions>\n</prompt>",

@@ -23,7 +23,7 @@ fn plain(turns: usize) -> Case {
 }
 
 #[test]
-fn a_budget_below_what_cannot_be_cut_is_an_error_with_the_numbers() {
+fn too_small_budget_is_an_error_with_the_numbers() {
     let case = plain(3);
     let (_folder, pack) = case.pack();
     let error = case.draft(&pack, 20).unwrap_err();
@@ -62,7 +62,7 @@ fn reserve_and_overhead_are_kept_free() {
 }
 
 #[test]
-fn a_hundred_thousand_turns_and_entries_are_cut_and_the_cut_is_told() {
+fn cut_of_100_000_turns_and_entries_is_reported() {
     let mut case = plain(100_000);
     case.entries = vec![5; 100_000];
     let (_folder, pack) = case.pack();
@@ -100,7 +100,7 @@ fn a_hundred_thousand_turns_and_entries_are_cut_and_the_cut_is_told() {
 
 /// The floor of the history is kept free before other layers grow; the cap holds however large the window is.
 #[test]
-fn floors_are_kept_and_caps_hold() {
+fn floors_and_caps_are_respected() {
     let mut case = plain(30);
     case.prose.push(Prose {
         class: "required",
@@ -143,7 +143,7 @@ fn floors_are_kept_and_caps_hold() {
 
 /// Cut to 85 %, the start of the history stays where it is for some turns.
 #[test]
-fn with_hysteresis_the_history_keeps_its_start_for_a_while() {
+fn hysteresis_keeps_the_start_of_the_history() {
     let mut first = None;
     let (mut moves, mut plain_moves, mut plain_first) = (0, 0, None);
     for turns in 40..80 {
@@ -197,7 +197,7 @@ fn chat_messages_have_roles_and_no_headings() {
 
 /// Two threads may use one counter, and count alike.
 #[test]
-fn a_counter_may_be_shared_between_threads() {
+fn counter_can_be_shared_between_threads() {
     let case = plain(50);
     let (_folder, pack) = case.pack();
     let counter = Arc::new(Counter::new(TokenizerSpec::default()));
@@ -220,7 +220,7 @@ fn a_counter_may_be_shared_between_threads() {
 }
 
 #[test]
-fn an_xml_prompt_holds_the_history_as_artifacts() {
+fn xml_prompt_holds_the_history_as_artifacts() {
     let mut case = plain(1);
     case.format = Format::Xml;
     let (_folder, pack) = case.pack();
@@ -247,7 +247,7 @@ fn an_xml_prompt_holds_the_history_as_artifacts() {
 /// In XML, text with `<` and lone CR grows to several times its length; the window holds all the same, and an optional
 /// text that grows so much takes nothing from the others.
 #[test]
-fn xml_that_grows_in_cdata_stays_within_the_window() {
+fn cdata_escapes_stay_within_the_window() {
     let mut case = plain(0);
     case.format = Format::Xml;
     case.prose = vec![Prose {
@@ -294,7 +294,7 @@ fn xml_that_grows_in_cdata_stays_within_the_window() {
 
 /// Line ends of every kind, invisible characters and blanks do not hide a line; and looking at them takes linear time.
 #[test]
-fn no_spelling_of_a_frame_passes() {
+fn every_spelling_of_a_frame_is_escaped() {
     let case = plain(1);
     let (_folder, pack) = case.pack();
     let text = |value: &str| {
@@ -332,7 +332,7 @@ fn no_spelling_of_a_frame_passes() {
 
 /// An elastic layer may come first: it starts without a separator, and what follows has one.
 #[test]
-fn an_elastic_layer_may_be_the_first() {
+fn elastic_layer_may_be_first() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "format: 1\nname: trial\ndescription: A trial.\nstart: go\nrendering: flat\nlayers:\n  \
          - {id: files, holds: files, class: elastic, zone: turn}\n  \
@@ -375,7 +375,7 @@ fn an_elastic_layer_may_be_the_first() {
 
 /// What a person named is taken before what the program chose, and is never left out in silence.
 #[test]
-fn a_named_file_is_shown_or_the_prompt_is_refused() {
+fn required_file_is_shown_or_the_prompt_refused() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "format: 1\nname: trial\ndescription: x\nstart: go\nrendering: flat\nlayers:\n  \
          - {id: files, holds: files, class: elastic, items: {full: 1, medium: 1, minimal: 1}, zone: turn}\n  \
@@ -431,7 +431,7 @@ fn a_named_file_is_shown_or_the_prompt_is_refused() {
 /// A history that was started anew is shown whole, whatever was kept of the old one; the newest turn is never cut for
 /// the sake of a stable start.
 #[test]
-fn hysteresis_never_loses_what_fits() {
+fn hysteresis_keeps_turns_that_fit() {
     let case = plain(3);
     let (_folder, mut pack) = case.pack();
     pack.hysteresis = Some(10);
@@ -460,7 +460,7 @@ fn hysteresis_never_loses_what_fits() {
 
 /// A family whose tokens are estimated is held to the upper bound: factor times margin.
 #[test]
-fn an_estimated_count_leaves_room_for_its_margin() {
+fn estimated_count_leaves_room_for_its_margin() {
     let case = plain(40);
     let (_folder, pack) = case.pack();
     let spec = TokenizerSpec {
