@@ -78,7 +78,7 @@ fn packages<'a>(metadata: &'a Value, ids: &'a BTreeSet<String>) -> impl Iterator
 }
 
 #[test]
-fn the_pure_build_is_small() {
+fn pure_build_is_small() {
     let metadata = metadata(&["--no-default-features", "--features=tokenizer"]);
     let used = used(&metadata, false);
     assert!(
@@ -90,7 +90,7 @@ fn the_pure_build_is_small() {
 
 /// The vocabulary takes 30 MB of a program, so it can be left out of the pure build and of `run`.
 #[test]
-fn only_the_feature_tokenizer_links_a_vocabulary() {
+fn only_feature_tokenizer_links_a_vocabulary() {
     let links_vocabulary = |features: &[&str]| {
         let metadata = metadata(&[&["--no-default-features"], features].concat());
         let used = used(&metadata, false);
@@ -119,7 +119,7 @@ fn no_crate_is_linked_twice() {
 }
 
 #[test]
-fn all_licences_are_allowed_and_all_crates_come_from_the_registry() {
+fn licences_are_allowed_and_crates_come_from_the_registry() {
     let metadata = metadata(&["--all-features"]);
     let used = used(&metadata, true);
     for package in packages(&metadata, &used) {
@@ -143,7 +143,7 @@ fn is_allowed(licence: &str) -> bool {
 }
 
 #[test]
-fn licence_expressions_are_understood() {
+fn licence_expressions_are_parsed() {
     assert!(is_allowed("MIT/Apache-2.0") && is_allowed("(MIT OR GPL-3.0) AND Unicode-3.0"));
     assert!(!is_allowed("GPL-3.0") && !is_allowed("MIT AND GPL-3.0") && !is_allowed("none"));
 }

@@ -52,7 +52,7 @@ fn parse_reply_finds_the_message_the_action_and_both_verdicts() {
 }
 
 #[test]
-fn small_window_shortens_the_blocks_and_never_calls_an_estimate_exact() {
+fn small_window_shortens_blocks_and_marks_estimates() {
     let text = printed(&mut Command::new(program("small_window")));
     let row = |block: &str| {
         let row = text.lines().find(|line| line.starts_with(block)).unwrap();
@@ -87,7 +87,7 @@ fn custom_agent_answers_a_turn() {
 }
 
 #[test]
-fn custom_operation_is_carried_out() {
+fn custom_operation_is_run() {
     assert_eq!(
         printed_in_project("custom_operation"),
         "new ticket: Checkout shows an empty page\n\
@@ -236,7 +236,7 @@ fn run_change_merges_the_change() {
 
 /// The first page of the documentation, and that of every public module, begins with an example.
 #[test]
-fn every_page_of_a_module_has_an_example() {
+fn every_module_page_has_an_example() {
     let read = |path: &str| fs::read_to_string(repository().join("src").join(path)).ok();
     let front_page = read("lib.rs").unwrap();
     let mut modules = 0;

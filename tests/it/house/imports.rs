@@ -318,7 +318,7 @@ fn inline_paths(code: &str) -> Vec<Import> {
 }
 
 #[test]
-fn files_of_a_room_import_each_other_in_no_cycle_but_the_known_ones() {
+fn import_cycles_within_a_room_are_known() {
     let known: BTreeSet<Vec<String>> = KNOWN_CYCLES
         .iter()
         .map(|(cycle, reason)| {

@@ -39,7 +39,7 @@ fn exists(test: &str) -> bool {
 }
 
 #[test]
-fn every_attack_of_the_report_names_tests_that_exist() {
+fn every_attack_names_existing_tests() {
     let attacks = attacks();
     for attack in &attacks {
         assert!(!attack.tests.is_empty(), "{} has no test", attack.attack);
@@ -54,7 +54,7 @@ fn every_attack_of_the_report_names_tests_that_exist() {
 }
 
 #[test]
-fn a_test_that_does_not_exist_is_noticed() {
+fn missing_test_is_detected() {
     assert!(exists("change/unshown_review.yaml"));
     assert!(!exists("change/no_such_case.yaml"));
     assert!(!exists("house::redteam::no_such_test"));

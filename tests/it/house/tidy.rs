@@ -86,7 +86,7 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rooms_use_only_what_the_table_allows() {
+fn rooms_import_only_allowed_rooms() {
     let allowed = allowed();
     let rooms: BTreeSet<_> = sources()
         .into_iter()
@@ -123,7 +123,7 @@ fn walked_files(heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn architecture_walks_a_turn_in_20_files_and_a_change_in_10_more() {
+fn architecture_walk_names_20_files_of_a_turn_and_10_of_a_change() {
     let turn = walked_files("One turn");
     let change = walked_files("One change");
     assert!((10..=20).contains(&turn.len()), "{}", turn.len());
@@ -155,7 +155,7 @@ fn code_map_names_files_that_exist() {
 }
 
 #[test]
-fn the_table_is_acyclic() {
+fn room_table_is_acyclic() {
     let mut left = allowed();
     while !left.is_empty() {
         let free = left
@@ -169,7 +169,7 @@ fn the_table_is_acyclic() {
 }
 
 #[test]
-fn the_check_of_imports_finds_an_import() {
+fn import_check_finds_an_import() {
     let found = used_rooms(
         "use crate::store::Store;\n// crate::agent\nlet x = crate::pack::tokens(\"\");\n",
     );
@@ -180,7 +180,7 @@ fn the_check_of_imports_finds_an_import() {
 }
 
 #[test]
-fn files_are_short_and_say_what_they_are_for() {
+fn files_are_short_and_start_with_a_doc_comment() {
     for folder in ["src", "tests", "benches", "examples"] {
         for path in files_below(&repository().join(folder)) {
             if path.extension().is_none_or(|extension| extension != "rs") {
@@ -203,7 +203,7 @@ fn files_are_short_and_say_what_they_are_for() {
 
 /// No function of the pure rooms takes a path, a handle or a clock.
 #[test]
-fn pure_rooms_know_no_path_no_handle_and_no_clock() {
+fn pure_rooms_use_no_path_handle_or_clock() {
     for (room, path, text) in sources() {
         if !["text", "compose", "parse", "apply", "spec"].contains(&room.as_str()) {
             continue;
@@ -252,7 +252,7 @@ fn no_type_stores_an_agents_session() {
 }
 
 #[test]
-fn no_prompt_prose_stands_in_rust() {
+fn no_prompt_prose_in_rust_sources() {
     for (_, path, text) in sources() {
         let code = text.split("#[cfg(test)]").next().unwrap();
         for string in strings(code) {
@@ -305,7 +305,7 @@ fn escapes_before(text: &str, end: usize) -> usize {
 }
 
 #[test]
-fn the_check_of_prose_finds_prose() {
+fn prose_check_finds_prose() {
     let code = "let a = \"You are a \\\"planner\\\".\"; // \"no\"\n/// \"no\"\nlet b = \"x\\\n You are two\"; let c = '\"'; r\"You\"";
     assert_eq!(
         strings(code),
@@ -314,7 +314,7 @@ fn the_check_of_prose_finds_prose() {
 }
 
 #[test]
-fn the_check_of_pure_rooms_finds_a_path() {
+fn pure_room_check_finds_a_path() {
     assert!(
         words("fn impure(_: &std::path::Path, _: std::fs::File) {}")
             .is_superset(&BTreeSet::from(["Path", "fs", "File"]))
@@ -322,7 +322,7 @@ fn the_check_of_pure_rooms_finds_a_path() {
 }
 
 #[test]
-fn every_shipped_file_is_compiled_in_and_every_template_is_named_by_a_pack() {
+fn shipped_files_are_compiled_in_and_templates_used_by_a_pack() {
     let mut shipped = BTreeSet::new();
     for folder in ["templates", "packs", "data"] {
         let files = files_below(&repository().join(folder)).into_iter();
@@ -366,7 +366,7 @@ fn shipped_packs() -> Vec<&'static str> {
 
 /// Every prose file of a shipped pack is used by one of its layers, at the tier that its name says.
 #[test]
-fn every_shipped_text_is_named_by_a_layer() {
+fn every_shipped_text_is_used_by_a_layer() {
     let packs = shipped_packs();
     assert_eq!(packs.len(), 5, "{packs:?}");
     for name in packs {
@@ -402,7 +402,7 @@ fn every_shipped_text_is_named_by_a_layer() {
 
 /// A file that no module declares is not compiled, and its tests never run.
 #[test]
-fn no_file_of_tests_is_forgotten() {
+fn every_test_file_is_compiled() {
     for root in ["tests/it", "tests/runner", "tests/support"] {
         for path in files_below(&repository().join(root)) {
             let name = path.file_stem().unwrap().to_str().unwrap();
