@@ -320,7 +320,7 @@ fn check(project: &TestProject, args: &[&str], run: &Run) {
 }
 
 #[test]
-fn no_command_obeys_a_repository_with_every_trick() {
+fn commands_ignore_a_repository_with_every_trick() {
     let project = canary();
     for (args, answers) in COMMANDS {
         let run = run(&project, args, answers);

@@ -26,7 +26,7 @@ fn project(files: &Files) -> TestProject {
 }
 
 #[test]
-fn what_lies_at_the_root_tells_how_a_project_is_checked() {
+fn checks_are_derived_from_files_at_the_root() {
     const PACKAGE: &str = r#"{"scripts": {"test": "jest"}}"#;
     const PLACEHOLDER: &str =
         r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
@@ -114,7 +114,7 @@ fn what_lies_at_the_root_tells_how_a_project_is_checked() {
 }
 
 #[test]
-fn scans_go_with_files_whether_their_tool_is_there_or_not() {
+fn scans_are_listed_even_without_their_tool() {
     let project = project(&[
         ("Cargo.toml", ""),
         ("Cargo.lock", ""),
@@ -180,7 +180,7 @@ fn refused(project: &TestProject) -> String {
 }
 
 #[test]
-fn checks_are_run_once_their_commands_are_accepted_and_no_others() {
+fn only_trusted_checks_run() {
     let project = project(&[("Cargo.toml", ""), ("go.mod", "")]);
     let message = refused(&project);
     assert!(
@@ -247,7 +247,7 @@ fn checks_are_run_once_their_commands_are_accepted_and_no_others() {
 }
 
 #[test]
-fn init_writes_the_checks_that_it_finds_and_they_are_accepted_apart_from_the_settings() {
+fn init_writes_checks_that_need_their_own_trust() {
     let project = project(&[
         ("Cargo.toml", "[package]\nname = \"x\"\n"),
         ("package.json", r#"{"scripts": {"test": "t"}}"#),
@@ -291,7 +291,7 @@ fn init_writes_the_checks_that_it_finds_and_they_are_accepted_apart_from_the_set
 
 /// The ledger's own folder keeps itself out of the repository, so `init` need not touch the project's `.gitignore`.
 #[test]
-fn git_does_not_see_what_is_recorded_and_init_leaves_gitignore_alone() {
+fn ledger_is_ignored_without_editing_gitignore() {
     let project = project(&[(".gitignore", "/target\n")]);
     project.run(&["init"]).ok();
     project.run(&["turn", "plan", "Go", "--agent", "echo"]);

@@ -86,7 +86,7 @@ impl Place {
 }
 
 #[test]
-fn checks_pass_or_fail_by_their_exit_code_and_what_they_wrote_is_kept_in_order() {
+fn checks_pass_by_exit_code_and_output_keeps_its_order() {
     let place = Place::new();
     let told = RefCell::new(Vec::new());
     let commands = [
@@ -128,7 +128,7 @@ fn checks_pass_or_fail_by_their_exit_code_and_what_they_wrote_is_kept_in_order()
 }
 
 #[test]
-fn a_check_that_hangs_is_ended_and_the_next_one_is_run() {
+fn hanging_check_is_killed_and_the_next_one_runs() {
     let has_begun = |seconds: u64| {
         let place = Place {
             timeout: Duration::from_secs(seconds),
@@ -159,7 +159,7 @@ fn a_check_that_hangs_is_ended_and_the_next_one_is_run() {
 }
 
 #[test]
-fn what_a_check_leaves_behind_is_ended_and_told() {
+fn leftover_process_of_a_check_is_killed_and_reported() {
     let place = Place::new();
     let mut holders = Holders::new(place.root().join("fifo"));
     let script = "setsid sh -c 'exec 9> fifo; touch begun; sleep 600' & \
@@ -177,7 +177,7 @@ fn what_a_check_leaves_behind_is_ended_and_told() {
 }
 
 #[test]
-fn no_secret_gets_into_what_is_kept() {
+fn secrets_are_redacted_in_check_output() {
     let value = "tOp-secret-value-1";
     let secrets = Secrets::new([("MY_API_KEY".to_owned(), value.as_bytes().to_vec())]);
     let mut place = Place {
@@ -205,7 +205,7 @@ fn no_secret_gets_into_what_is_kept() {
 }
 
 #[test]
-fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
+fn checks_see_no_secret_and_no_git_variables() {
     let project = TestProject::new();
     project.write("agentd/agents.yaml", "format: 1\nsecrets: [MINE_*]\n");
     let workspace = Workspace::open(
@@ -235,7 +235,7 @@ fn a_check_sees_no_secret_variable_and_nothing_of_the_repository_of_a_hook() {
 }
 
 #[test]
-fn a_secret_variable_is_known_by_a_word_of_its_name() {
+fn secret_variables_are_recognised_by_name() {
     let names = include_str!("../../data/secret_names.txt");
     let known = agentd::config::SecretNames::read(agentd::pack::SECRET_NAMES);
     let mut wrong = Vec::new();
@@ -262,7 +262,7 @@ fn a_secret_variable_is_known_by_a_word_of_its_name() {
 
 /// The password of a URL is secret by itself, too: a message of a client often shows nothing else.
 #[test]
-fn a_variable_is_secret_if_its_value_is_a_url_with_a_password() {
+fn url_with_a_password_is_a_secret() {
     let project = TestProject::new();
     let workspace = Workspace::open(
         project.root(),
@@ -287,7 +287,7 @@ fn a_variable_is_secret_if_its_value_is_a_url_with_a_password() {
 }
 
 #[test]
-fn a_variable_that_the_settings_name_is_seen_by_checks() {
+fn variable_named_in_settings_is_passed_to_checks() {
     let project = TestProject::new();
     project.write(
         "agentd/config.toml",
@@ -327,7 +327,7 @@ fn a_variable_that_the_settings_name_is_seen_by_checks() {
 }
 
 #[test]
-fn of_ten_megabytes_the_end_is_kept_and_what_was_left_out_is_told() {
+fn end_of_long_output_is_kept_and_the_cut_is_reported() {
     let place = Place::new();
     let check = place.run_one("yes 'größe' | head -c 10000000; echo; echo the end");
     assert_eq!(check.end, CheckEnd::Passed);
@@ -349,7 +349,7 @@ fn of_ten_megabytes_the_end_is_kept_and_what_was_left_out_is_told() {
 }
 
 #[test]
-fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_run() {
+fn missing_command_fails_and_missing_scan_tool_is_skipped() {
     let place = Place::new();
     let scan = CheckCommand::scan("echo scanned", "no-such-tool-of-anyone");
     let there = CheckCommand::scan("echo scanned; exit 1", "sh");
@@ -379,7 +379,7 @@ fn a_command_that_is_not_there_fails_and_a_scan_without_its_tool_is_told_as_not_
 }
 
 #[test]
-fn a_stop_ends_the_running_check_and_no_other_is_begun() {
+fn stop_kills_the_running_check_and_starts_no_other() {
     let place = Place {
         stop_file: "first",
         ..Place::new()
@@ -394,7 +394,7 @@ fn a_stop_ends_the_running_check_and_no_other_is_begun() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error() {
+fn missing_folder_is_an_error() {
     let place = Place::new();
     fs::write(place.root().join(".agentd"), "no folder").unwrap();
     let job = |root: &Path| {
@@ -437,7 +437,7 @@ fn check(name: &str, end: CheckEnd, milliseconds: u64, output: &str) -> Check {
 }
 
 #[test]
-fn a_report_shows_a_table_and_the_end_of_each_output_in_a_fence_that_nothing_closes() {
+fn report_fences_cannot_be_closed_by_output() {
     let many: String = (1..=300).map(|line| format!("line {line}\n")).collect();
     let report = checks_report(&[
         check(

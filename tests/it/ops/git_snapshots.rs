@@ -52,7 +52,7 @@ fn names(changed: &[Changed]) -> Vec<&str> {
 }
 
 #[test]
-fn a_tracked_folder_that_became_an_ignored_link_has_changed() {
+fn tracked_folder_replaced_by_an_ignored_link_is_a_change() {
     let project = Project::new();
     // Through the link every file is as it was, and nothing new is to be seen.
     write(&project.path("project/.git/info/exclude"), "/src\n/kept\n");
@@ -72,7 +72,7 @@ fn a_tracked_folder_that_became_an_ignored_link_has_changed() {
 
 /// An edit of the same size in the same moment as the commit leaves the times of the file as git knows them.
 #[test]
-fn an_edit_in_the_moment_of_a_commit_is_seen() {
+fn edit_right_after_a_commit_is_detected() {
     let project = Project::new();
     let file = project.in_tree("a.txt");
     for round in 0..20 {
@@ -141,7 +141,7 @@ fn redirect(project: &Project) -> PathBuf {
 }
 
 #[test]
-fn a_replaced_commondir_leads_nobody_astray() {
+fn replaced_commondir_is_ignored() {
     let project = Project::new();
     let mark = redirect(&project);
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_replaced_commondir_leads_nobody_astray() {
 }
 
 #[test]
-fn a_filter_of_the_repository_runs_in_no_spelling() {
+fn repository_filter_never_runs_in_any_spelling() {
     let spellings = [
         "[filter \"own\"]\n\tclean = EVIL\n",
         "[FILTER \"own\"]\n\tCLEAN = EVIL\n",

@@ -70,7 +70,7 @@ fn review(project: &TestProject, user: Option<u32>) -> String {
 }
 
 #[test]
-fn a_check_finds_no_key_in_the_environment_of_agentd() {
+fn check_finds_no_key_in_the_environment_of_agentd() {
     let seen = review(&project(), None);
     if geteuid().is_root() {
         assert_eq!(
@@ -83,8 +83,8 @@ fn a_check_finds_no_key_in_the_environment_of_agentd() {
 }
 
 #[test]
-fn a_check_of_an_ordinary_user_reads_nothing_of_agentd_and_its_guard() {
-    let test = "a_check_of_an_ordinary_user_reads_nothing_of_agentd_and_its_guard";
+fn unprivileged_check_cannot_read_agentd_or_its_guard() {
+    let test = "unprivileged_check_cannot_read_agentd_or_its_guard";
     let project = project();
     let user = geteuid().is_root().then_some(NOBODY);
     if let Some(user) = user {

@@ -240,7 +240,7 @@ fn git(project: &TestProject, args: &[&str]) {
 }
 
 #[test]
-fn no_command_runs_what_the_repository_names() {
+fn commands_do_not_run_repository_settings() {
     for command in COMMANDS {
         let project = hostile();
         let run = project.run(command);
@@ -258,7 +258,7 @@ fn no_command_runs_what_the_repository_names() {
 
 /// Without this the test above would say nothing.
 #[test]
-fn plain_git_does_run_it() {
+fn plain_git_runs_the_trap() {
     for args in [&["status"][..], &["diff"], &["add", "a.txt"]] {
         let project = hostile();
         git(&project, args);
@@ -294,7 +294,7 @@ fn plain_git_does_run_it() {
 }
 
 #[test]
-fn no_command_on_a_change_runs_what_the_repository_names() {
+fn change_commands_do_not_run_repository_settings() {
     let project = hostile();
     for command in CHANGE_COMMANDS {
         let run = project.run(command);
@@ -307,7 +307,7 @@ fn no_command_on_a_change_runs_what_the_repository_names() {
 }
 
 #[test]
-fn the_list_of_commands_is_whole() {
+fn list_of_commands_is_complete() {
     let help = TestProject::new().run(&["--help"]).ok();
     let list = help
         .split("Commands:")

@@ -18,7 +18,7 @@ fn waits_for_git(pid: u32) -> bool {
 }
 
 #[test]
-fn a_git_command_ends_when_agentd_is_killed() {
+fn git_command_ends_when_agentd_is_killed() {
     for trap in ["", "trap '' TERM"] {
         let project = TestProject::new();
         let begun = project.home().join("begun");

@@ -41,7 +41,7 @@ fn size(path: &str) -> LeftOut {
 }
 
 #[test]
-fn a_diff_lists_huge_files_and_reads_none() {
+fn diff_lists_huge_files_without_reading_them() {
     let project = project();
     make_huge(&project, "sub/untracked.bin");
     make_huge(&project, "tracked.bin");
@@ -72,7 +72,7 @@ fn a_diff_lists_huge_files_and_reads_none() {
 
 /// A file that is staged and then grows: the staged text is not shown in the place of what is there now.
 #[test]
-fn a_staged_text_does_not_stand_in_for_a_huge_file() {
+fn staged_text_does_not_hide_a_huge_file() {
     let project = project();
     project.write("new.txt", "harmless\n");
     git(&project, &["add", "new.txt"]);
@@ -86,7 +86,7 @@ fn a_staged_text_does_not_stand_in_for_a_huge_file() {
 }
 
 #[test]
-fn a_commit_refuses_huge_files_by_name() {
+fn commit_refuses_huge_files_by_name() {
     let project = project();
     let repository = Repository::open(&project.root(), &Git::default()).unwrap();
     let tree = project.home().join("tree");
@@ -108,7 +108,7 @@ fn a_commit_refuses_huge_files_by_name() {
 
 /// Many files that are each small enough take as long to read as a large one.
 #[test]
-fn files_that_are_too_large_together_are_refused() {
+fn files_over_the_total_size_are_refused() {
     let project = project();
     for number in 0..100 {
         File::create(project.root().join(format!("{number}.bin")))
@@ -129,7 +129,7 @@ fn files_that_are_too_large_together_are_refused() {
 
 /// Every command in a project with huge files where agentd, git or an agent would read small ones.
 #[test]
-fn no_command_reads_a_huge_file() {
+fn commands_do_not_read_huge_files() {
     let project = project();
     let names = [
         "core.dump",
@@ -167,7 +167,7 @@ fn no_command_reads_a_huge_file() {
 
 /// Git reads these files into memory as a whole; agentd ends it after a second.
 #[test]
-fn a_huge_file_that_git_reads_is_named() {
+fn huge_file_that_git_reads_is_named() {
     for name in ["sub/.gitignore", ".git/info/exclude"] {
         let project = project();
         project.write("sub/b.txt", "two\n");

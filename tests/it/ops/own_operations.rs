@@ -186,7 +186,7 @@ fn ring(target: &str) -> String {
 }
 
 #[test]
-fn a_turn_runs_what_a_program_registers() {
+fn turn_runs_registered_operations() {
     let bakery = Bakery::new(SELL);
     let report = bakery.sell(&format!("{}Sold.\n", ring("door"))).unwrap();
 
@@ -201,7 +201,7 @@ fn a_turn_runs_what_a_program_registers() {
 
 /// A failed step on request stops what is always run, and no other request of the reply.
 #[test]
-fn a_request_that_fails_stops_what_is_always_run() {
+fn failed_request_stops_the_unconditional_steps() {
     let bakery = Bakery::new(SELL);
     let reply = format!("{}{}Sold.\n", ring("broken"), ring("door"));
     let report = bakery.sell(&reply).unwrap();
@@ -224,7 +224,7 @@ fn a_request_that_fails_stops_what_is_always_run() {
 
 /// The ledger says which steps the reply asked for, so that recovery treats them as the interrupted turn did.
 #[test]
-fn a_later_turn_finishes_steps_that_were_left() {
+fn later_turn_finishes_pending_steps() {
     let bakery = Bakery::new(SELL);
     bakery.is_stuck.store(true, Ordering::SeqCst);
     let reply = format!("{}{}Sold.\n", ring("broken"), ring("door"));
@@ -251,7 +251,7 @@ fn a_later_turn_finishes_steps_that_were_left() {
 }
 
 #[test]
-fn an_inspection_refuses_the_turn() {
+fn inspection_can_refuse_the_turn() {
     let bakery = Bakery::new(SELL);
     bakery.sell("Sold.\n").unwrap();
     bakery.sell("Sold.\n").unwrap();
@@ -261,7 +261,7 @@ fn an_inspection_refuses_the_turn() {
 }
 
 #[test]
-fn an_operation_of_the_wrong_kind_is_refused_before_anything_is_spent() {
+fn operation_of_the_wrong_kind_is_refused_before_any_call() {
     let cases = [
         (
             SELL.replace("oven.check", "till.close"),
@@ -287,7 +287,7 @@ fn an_operation_of_the_wrong_kind_is_refused_before_anything_is_spent() {
 }
 
 #[test]
-fn a_name_is_registered_once_for_each_kind() {
+fn operation_name_is_unique_per_kind() {
     let log = Log::default();
     let mut operations = Operations::shipped();
     operations.register_act(RingBell(log.clone())).unwrap();

@@ -29,7 +29,7 @@ fn replace_by_pipe(project: &TestProject, name: &str) {
 
 /// Each of these made git wait for its whole time limit of two minutes.
 #[test]
-fn no_pipe_makes_a_command_wait_for_git() {
+fn named_pipe_does_not_block_a_command() {
     let names = [
         ".gitignore",
         "sub/deep/.gitignore",
@@ -77,7 +77,7 @@ fn no_pipe_makes_a_command_wait_for_git() {
 }
 
 #[test]
-fn no_pipe_in_a_subfolder_makes_a_change_wait_for_git() {
+fn named_pipe_in_a_subfolder_does_not_block_a_change() {
     thread::scope(|scope| {
         for args in [
             &["run", "c", "Go", "--trust"][..],
@@ -111,7 +111,7 @@ fn describe_agent(project: &TestProject, line: &str, answer: &str) {
 }
 
 #[test]
-fn a_pipe_that_an_agent_makes_during_its_call_ends_the_turn() {
+fn named_pipe_made_by_an_agent_fails_the_turn() {
     let project = project();
     describe_agent(
         &project,
@@ -132,7 +132,7 @@ fn a_pipe_that_an_agent_makes_during_its_call_ends_the_turn() {
 
 /// The agent finds the files of its call in the project, and can replace them.
 #[test]
-fn a_pipe_in_place_of_what_an_agent_wrote_fails_the_turn() {
+fn named_pipe_in_place_of_agent_output_fails_the_turn() {
     for name in ["stdout", "stderr"] {
         let project = project();
         let replace = format!("for f in .agentd/calls/*/{name}; do rm $f; mkfifo $f; done");
@@ -149,7 +149,7 @@ fn a_pipe_in_place_of_what_an_agent_wrote_fails_the_turn() {
 
 /// SQLite opens these files with the ledger, and would wait for them without any limit.
 #[test]
-fn a_pipe_in_place_of_a_file_of_the_ledger_is_refused() {
+fn named_pipe_in_place_of_a_ledger_file_is_refused() {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let name = format!(".agentd/ledger.db{suffix}");
         let project = project();

@@ -19,7 +19,7 @@ fn tree(project: &TestProject, limits: StructureLimits) -> String {
 }
 
 #[test]
-fn the_tree_is_sorted_by_bytes() {
+fn tree_is_sorted_by_bytes() {
     let project = TestProject::new();
     for path in ["b.rs", "B.rs", "a/z", "a.rs", "é", "_x", "a/b/c"] {
         project.write(path, "");
@@ -31,7 +31,7 @@ fn the_tree_is_sorted_by_bytes() {
 }
 
 #[test]
-fn the_repositorys_ignore_rules_count_and_no_others() {
+fn only_ignore_rules_of_the_repository_apply() {
     let project = TestProject::new();
     for path in [
         "keep.log",
@@ -105,7 +105,7 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
 
 /// Git itself is the judge of what its rules leave out.
 #[test]
-fn the_tree_leaves_out_what_git_leaves_out() {
+fn tree_omits_files_that_git_ignores() {
     let rules: [(&str, &[u8]); 9] = [
         (
             ".gitignore",
@@ -169,7 +169,7 @@ fn the_tree_leaves_out_what_git_leaves_out() {
 }
 
 #[test]
-fn rules_above_a_project_inside_a_repository_count() {
+fn ignore_rules_above_the_project_apply() {
     let project = TestProject::new();
     project
         .write(".gitignore", "*.log\n")
@@ -182,7 +182,7 @@ fn rules_above_a_project_inside_a_repository_count() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omitted_entries_are_counted() {
     let project = TestProject::new();
     for number in 0..10 {
         project
@@ -199,7 +199,7 @@ fn what_is_left_out_is_said() {
 }
 
 #[test]
-fn links_are_shown_and_never_followed() {
+fn links_are_shown_but_not_followed() {
     let project = TestProject::new();
     project.write("a/b", "");
     symlink("..", project.root().join("a/loop")).unwrap();
@@ -212,7 +212,7 @@ fn links_are_shown_and_never_followed() {
 }
 
 #[test]
-fn odd_names_are_shown_with_every_byte() {
+fn odd_names_are_shown_escaped() {
     let project = TestProject::new();
     let names: [&[u8]; 5] = [
         b"new\nline",
@@ -231,7 +231,7 @@ fn odd_names_are_shown_with_every_byte() {
 }
 
 #[test]
-fn the_same_tree_gives_the_same_text_from_everywhere() {
+fn tree_does_not_depend_on_the_current_folder() {
     let project = TestProject::new();
     project.write("src/main.rs", "").write("docs/a.md", "");
     project.write("templates/system/BASE-plan.md", "{{PROJECT_STRUCTURE}}");

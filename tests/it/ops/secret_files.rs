@@ -7,7 +7,7 @@ use crate::support::TestProject;
 const CANARY: &str = "canary-5d41402abc4b2a76";
 
 #[test]
-fn files_that_hold_secrets_by_their_name_are_refused() {
+fn secret_file_names_are_refused() {
     let project = TestProject::new();
     let names = [
         ".env",
@@ -60,7 +60,7 @@ fn files_that_hold_secrets_by_their_name_are_refused() {
 }
 
 #[test]
-fn other_names_do_not_hide_what_a_file_is() {
+fn links_do_not_hide_secret_files() {
     let project = TestProject::new();
     project.write(".env", CANARY).write("sub/x", "");
     symlink(".env", project.root().join("notes.txt")).unwrap();
@@ -72,7 +72,7 @@ fn other_names_do_not_hide_what_a_file_is() {
 }
 
 #[test]
-fn files_that_only_sound_like_it_are_shown() {
+fn similar_names_are_shown() {
     let project = TestProject::new();
     let names = [
         ".env.example",

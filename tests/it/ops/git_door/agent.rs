@@ -35,7 +35,7 @@ fn use_it(world: &World, worktree: &Worktree) {
 }
 
 #[test]
-fn a_replaced_git_file_leads_nobody_astray() {
+fn replaced_git_file_is_ignored() {
     for (n, world) in World::both().into_iter().chain(World::both()).enumerate() {
         let evil = evil(&world);
         let worktree = world.change("x");
@@ -100,7 +100,7 @@ fn a_replaced_git_file_leads_nobody_astray() {
 const SAME_SIZE: &str = "two\n";
 
 #[test]
-fn a_submodule_with_settings_of_its_own_runs_nothing() {
+fn submodule_settings_run_nothing() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
         world.run(&[
@@ -131,7 +131,7 @@ fn a_submodule_with_settings_of_its_own_runs_nothing() {
 
 /// Without this the test above would say nothing.
 #[test]
-fn plain_git_would_run_it() {
+fn plain_git_runs_the_trap() {
     let world = World::new();
     world.run(&["clone", "-q", ".", "../library"]);
     world.run(&[
@@ -153,7 +153,7 @@ fn plain_git_would_run_it() {
 }
 
 #[test]
-fn what_git_was_told_not_to_look_at_is_seen() {
+fn hidden_index_flags_do_not_hide_changes() {
     for world in World::both() {
         let worktree = world.change("x");
         world.run_in(
@@ -184,7 +184,7 @@ fn what_git_was_told_not_to_look_at_is_seen() {
 }
 
 #[test]
-fn attributes_hide_nothing_from_a_diff() {
+fn attributes_do_not_hide_files_from_a_diff() {
     for world in World::both() {
         let worktree = world.change("x");
         write(
@@ -207,7 +207,7 @@ fn attributes_hide_nothing_from_a_diff() {
 }
 
 #[test]
-fn a_replaced_object_changes_nothing() {
+fn replace_refs_are_ignored() {
     let world = World::new();
     let worktree = world.change("x");
     write(&worktree.path.join("a.txt"), "agent\n");
@@ -230,7 +230,7 @@ fn a_replaced_object_changes_nothing() {
 }
 
 #[test]
-fn a_branch_that_was_made_to_lead_to_the_users_is_told() {
+fn symbolic_branch_to_the_users_branch_is_reported() {
     let world = World::new();
     let worktree = world.change("x");
     let start = world.id("main");
@@ -253,7 +253,7 @@ fn a_branch_that_was_made_to_lead_to_the_users_is_told() {
 }
 
 #[test]
-fn a_folder_that_became_a_link_is_not_followed() {
+fn folder_replaced_by_a_link_is_not_followed() {
     let world = World::new();
     let worktree = world.change("x");
     let elsewhere = world.path("elsewhere");
@@ -281,7 +281,7 @@ fn a_folder_that_became_a_link_is_not_followed() {
 }
 
 #[test]
-fn settings_that_an_agent_gives_the_repository_run_nothing() {
+fn repository_settings_written_by_an_agent_run_nothing() {
     let world = World::new();
     let evil = evil(&world);
     let worktree = world.change("x");

@@ -14,7 +14,7 @@ use crate::support::waiting::GROWING_LIMITS;
 use crate::support::{write, write_program};
 
 #[test]
-fn everything_that_changed_is_committed_and_nothing_that_is_ignored() {
+fn all_changes_except_ignored_files_are_committed() {
     for world in World::both() {
         world
             .write(".gitignore", "*.log\n")
@@ -67,7 +67,7 @@ fn everything_that_changed_is_committed_and_nothing_that_is_ignored() {
 }
 
 #[test]
-fn a_commit_is_made_in_the_users_name_or_in_ours() {
+fn commit_author_is_the_user_or_agentd() {
     let world = World::new();
     let worktree = world.change("x");
     write(&worktree.path.join("a.txt"), "two\n");
@@ -88,7 +88,7 @@ fn a_commit_is_made_in_the_users_name_or_in_ours() {
 }
 
 #[test]
-fn a_demonstration_has_its_own_name_and_dates() {
+fn demo_commits_have_a_fixed_author_and_date() {
     let world = World::new();
     let mut git = world.git.clone();
     for (name, value) in [
@@ -116,7 +116,7 @@ fn a_demonstration_has_its_own_name_and_dates() {
 }
 
 #[test]
-fn a_repository_in_the_worktree_is_told_and_not_committed() {
+fn nested_repository_is_reported_and_not_committed() {
     for world in World::both() {
         let worktree = world.change("x");
         let nested = worktree.path.join("vendor/nested");
@@ -139,7 +139,7 @@ fn a_repository_in_the_worktree_is_told_and_not_committed() {
 }
 
 #[test]
-fn a_submodule_moves_with_the_commit_that_is_checked_out_in_it() {
+fn submodule_pointer_follows_its_checked_out_commit() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
         world.run(&[
@@ -197,7 +197,7 @@ fn git_that_removes(world: &World, lock: &Path) -> Git {
 }
 
 #[test]
-fn a_lock_that_is_let_go_is_waited_for_and_one_that_stays_is_told() {
+fn index_lock_is_waited_for_and_reported_if_it_stays() {
     let world = World::new();
     let worktree = world.change("x");
     write(&worktree.path.join("a.txt"), "two\n");
@@ -230,7 +230,7 @@ fn a_lock_that_is_let_go_is_waited_for_and_one_that_stays_is_told() {
 }
 
 #[test]
-fn what_an_interrupted_turn_left_is_thrown_away() {
+fn leftovers_of_an_interrupted_turn_are_discarded() {
     for world in World::both() {
         world.write(".gitignore", "build/\n");
         world.commit("More");
@@ -266,7 +266,7 @@ fn what_an_interrupted_turn_left_is_thrown_away() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_ended() {
+fn slow_git_command_is_killed() {
     let world = World::new();
     world.run(&["config", "--global", "filter.slow.clean", "sleep 600"]);
     let worktree = world.change("x");
@@ -303,7 +303,7 @@ fn a_command_that_takes_too_long_is_ended() {
 
 /// A filter of the user's own is their wish: without it, git would commit what should never be seen.
 #[test]
-fn a_filter_of_the_users_own_is_used_and_one_of_the_repository_is_not() {
+fn user_filters_run_and_repository_filters_do_not() {
     let world = World::new();
     world.run(&["config", "--global", "filter.upper.clean", "tr a-z A-Z"]);
     world.run(&["config", "filter.lower.clean", "tr A-Z a-z"]);

@@ -24,7 +24,7 @@ fn lines(count: usize) -> String {
 }
 
 #[test]
-fn files_are_told_with_what_became_of_them() {
+fn files_are_listed_with_their_status() {
     for world in World::both() {
         world
             .write("old name", lines(40))
@@ -104,7 +104,7 @@ fn files_are_told_with_what_became_of_them() {
 }
 
 #[test]
-fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
+fn diff_respects_its_limits_and_names_omitted_files() {
     for world in World::both() {
         let worktree = world.change("x");
         for (name, count) in [("b", 10), ("c", 1000), ("d", 10), ("e", 10), (".env", 1)] {
@@ -147,7 +147,7 @@ fn a_diff_keeps_to_its_limits_and_names_what_it_leaves_out() {
 }
 
 #[test]
-fn a_secret_that_was_renamed_is_left_out_under_both_names() {
+fn renamed_secret_file_is_omitted_under_both_names() {
     let world = World::new();
     world.write(".env", lines(20));
     world.commit("More");
@@ -183,7 +183,7 @@ fn many_files_are_all_shown() {
 }
 
 #[test]
-fn the_users_own_tree_is_looked_at_and_not_touched() {
+fn diff_of_the_users_tree_does_not_touch_it() {
     for world in World::both() {
         world.write("local", "l\n").write("staged", "s\n");
         world.commit("More");
@@ -217,7 +217,7 @@ fn the_users_own_tree_is_looked_at_and_not_touched() {
 }
 
 #[test]
-fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
+fn invalid_utf8_is_shown_lossily() {
     let world = World::new();
     let worktree = world.change("x");
     write(&worktree.path.join("latin"), b"caf\xe9\n");
@@ -226,7 +226,7 @@ fn text_that_is_not_utf_8_is_shown_as_far_as_it_can_be() {
 }
 
 #[test]
-fn a_script_with_a_nul_byte_is_shown_as_text() {
+fn script_with_a_nul_byte_is_shown_as_text() {
     let world = World::new();
     let worktree = world.change("x");
     let at = |name: &str| worktree.path.join(name);

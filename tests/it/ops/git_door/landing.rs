@@ -28,7 +28,7 @@ fn done(landed: MergeOutcome) -> String {
 }
 
 #[test]
-fn the_checked_out_branch_and_its_files_follow_and_other_work_stays() {
+fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
     for world in World::both() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
@@ -67,7 +67,7 @@ fn the_checked_out_branch_and_its_files_follow_and_other_work_stays() {
 }
 
 #[test]
-fn a_squashed_merge_is_one_commit() {
+fn squash_merge_is_one_commit() {
     for world in World::both() {
         let worktree = changed(&world, &[("a.txt", "two\n")]);
         write(&worktree.path.join("b.txt"), "b\n");
@@ -96,7 +96,7 @@ fn a_squashed_merge_is_one_commit() {
 }
 
 #[test]
-fn work_in_the_way_keeps_the_merge_from_happening() {
+fn overlapping_local_changes_block_the_merge() {
     for world in World::both() {
         world.write(".gitignore", "*.log\n");
         world.commit("More");
@@ -153,7 +153,7 @@ fn work_in_the_way_keeps_the_merge_from_happening() {
 }
 
 #[test]
-fn a_conflict_is_told_and_nothing_is_touched() {
+fn conflict_leaves_files_untouched() {
     for world in World::both() {
         let worktree = changed(
             &world,
@@ -188,7 +188,7 @@ fn a_conflict_is_told_and_nothing_is_touched() {
 }
 
 #[test]
-fn a_branch_that_nobody_has_checked_out_is_moved_alone() {
+fn branch_without_worktree_is_moved_alone() {
     for world in World::both() {
         world.run(&["checkout", "-q", "-b", "topic"]);
         world.write("a.txt", "on topic\n");
@@ -216,7 +216,7 @@ fn a_branch_that_nobody_has_checked_out_is_moved_alone() {
 }
 
 #[test]
-fn a_branch_that_is_checked_out_elsewhere_or_missing_is_told() {
+fn target_that_is_missing_or_checked_out_elsewhere_is_reported() {
     let world = World::new();
     changed(&world, &[("a.txt", "two\n")]);
     world.run(&["worktree", "add", "-q", "../other place", "-b", "release"]);
@@ -236,7 +236,7 @@ fn a_branch_that_is_checked_out_elsewhere_or_missing_is_told() {
 }
 
 #[test]
-fn a_merge_that_the_user_is_in_the_middle_of_is_left_alone() {
+fn merge_in_progress_of_the_user_is_left_alone() {
     let world = World::new();
     world.run(&["checkout", "-q", "-b", "topic"]);
     world.write("t", "t\n").commit("Topic");
@@ -257,7 +257,7 @@ fn a_merge_that_the_user_is_in_the_middle_of_is_left_alone() {
 
 /// The files are written before the branch is moved, so they must go back.
 #[test]
-fn a_branch_that_cannot_be_moved_keeps_its_files() {
+fn failed_branch_update_restores_the_files() {
     for world in World::both() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
@@ -296,7 +296,7 @@ fn a_branch_that_cannot_be_moved_keeps_its_files() {
 }
 
 #[test]
-fn a_merge_that_takes_too_long_is_undone() {
+fn merge_timeout_is_rolled_back() {
     assert!(
         GROWING_LIMITS.into_iter().any(is_slow_merge_undone),
         "no merge took too long"
@@ -378,7 +378,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
 
 /// A filter may fetch large files from afar, which is only worth it where somebody reads them.
 #[test]
-fn a_merge_apart_from_every_work_tree_runs_no_filter() {
+fn merge_without_worktree_runs_no_filter() {
     let world = World::new();
     world
         .write(".gitattributes", "*.txt filter=large\n")
@@ -404,7 +404,7 @@ fn a_merge_apart_from_every_work_tree_runs_no_filter() {
 }
 
 #[test]
-fn renames_and_edits_on_both_sides_come_together() {
+fn renames_and_edits_of_both_sides_merge() {
     for world in World::both() {
         let text: String = (0..40).map(|n| format!("line {n}\n")).collect();
         world.write("old", &text).write("edited", &text);
@@ -439,7 +439,7 @@ fn renames_and_edits_on_both_sides_come_together() {
 }
 
 #[test]
-fn the_target_is_merged_into_the_change() {
+fn target_is_merged_into_the_change() {
     for world in World::both() {
         let worktree = changed(
             &world,
@@ -493,7 +493,7 @@ fn the_target_is_merged_into_the_change() {
 }
 
 #[test]
-fn what_is_not_committed_in_the_change_is_not_lost_by_a_merge() {
+fn merge_keeps_uncommitted_work_of_the_change() {
     let world = World::new();
     let worktree = changed(&world, &[("x", "x\n")]);
     world.write("a.txt", "ours\n").commit("Ours");
@@ -514,7 +514,7 @@ fn what_is_not_committed_in_the_change_is_not_lost_by_a_merge() {
 }
 
 #[test]
-fn two_changes_land_one_after_the_other() {
+fn two_changes_are_merged_in_sequence() {
     for world in World::both() {
         for id in ["x", "y"] {
             let worktree = world.change(id);

@@ -12,7 +12,7 @@ use super::World;
 use crate::support::test_name;
 
 #[test]
-fn a_folder_in_no_repository_is_told_so() {
+fn folder_without_repository_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_path_buf(), folder.path().join("missing")] {
         let error = Repository::open(&path, &Git::default()).unwrap_err();
@@ -22,7 +22,7 @@ fn a_folder_in_no_repository_is_told_so() {
 }
 
 #[test]
-fn a_bare_repository_and_gits_own_folder_are_refused_in_words() {
+fn bare_repository_and_git_folder_are_refused() {
     let world = World::new();
     world.run(&["clone", "-q", "--bare", ".", "../bare"]);
     for (path, word) in [("bare", "bare"), ("my \"repo\"/.git", "git's own folder")] {
@@ -33,7 +33,7 @@ fn a_bare_repository_and_gits_own_folder_are_refused_in_words() {
 }
 
 #[test]
-fn a_repository_is_found_from_a_subfolder_and_from_a_linked_worktree() {
+fn repository_is_found_from_subfolder_and_linked_worktree() {
     for world in World::both() {
         let found = Repository::open(&world.root().join("src"), &world.git).unwrap();
         assert_eq!(
@@ -51,7 +51,7 @@ fn a_repository_is_found_from_a_subfolder_and_from_a_linked_worktree() {
 }
 
 #[test]
-fn a_repository_without_a_commit_has_no_head() {
+fn repository_without_commits_has_no_head() {
     let world = World::empty();
     let error = world.repository().head().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoCommits);
@@ -64,7 +64,7 @@ fn a_repository_without_a_commit_has_no_head() {
 }
 
 #[test]
-fn the_head_is_a_branch_or_a_commit() {
+fn head_is_a_branch_or_a_commit() {
     for world in World::both() {
         let commit = world.id("HEAD");
         let on_main = Head {
@@ -84,7 +84,7 @@ fn the_head_is_a_branch_or_a_commit() {
 }
 
 #[test]
-fn what_is_in_no_commit_is_named_whatever_its_name() {
+fn uncommitted_files_are_listed_with_odd_names() {
     for world in World::both() {
         world.write("b.txt", "b\n").write("gone", "g\n");
         world.commit("More");
@@ -110,7 +110,7 @@ fn what_is_in_no_commit_is_named_whatever_its_name() {
 }
 
 #[test]
-fn a_name_stands_for_a_commit() {
+fn revision_resolves_to_a_commit() {
     for world in World::both() {
         let first = world.id("HEAD");
         world.run(&["tag", "old"]);
@@ -182,7 +182,7 @@ fn a_name_stands_for_a_commit() {
 
 /// Whoever can push a tag or a branch must not decide what a name of the user means.
 #[test]
-fn a_name_that_several_refs_have_is_refused_with_their_full_names() {
+fn ambiguous_ref_is_refused_with_its_full_names() {
     for world in World::both() {
         let first = world.id("HEAD");
         let abbreviated = &first[..7];
@@ -300,7 +300,7 @@ fn files_are_read_at_a_commit() {
 }
 
 #[test]
-fn the_base_is_the_upstream_then_the_default_branch() {
+fn base_is_the_upstream_then_the_default_branch() {
     for world in World::both() {
         let base = || world.repository().default_base().unwrap();
         assert_eq!(base(), None, "main itself");
@@ -331,7 +331,7 @@ fn the_base_is_the_upstream_then_the_default_branch() {
 }
 
 #[test]
-fn a_submodule_is_a_repository_of_its_own() {
+fn submodule_is_a_separate_repository() {
     for world in World::both() {
         world.run(&["clone", "-q", ".", "../library"]);
         world.run(&[
@@ -367,7 +367,7 @@ fn a_submodule_is_a_repository_of_its_own() {
 
 /// What a hook finds in its environment leads elsewhere, and so would a user's own variables.
 #[test]
-fn what_the_environment_says_of_a_repository_does_not_count() {
+fn git_environment_variables_are_ignored() {
     let (own, other) = (World::new(), World::new());
     if let Some(root) = std::env::var_os("AGENTD_TEST_ROOT") {
         let repository = Repository::open(root.as_ref(), &own.git).unwrap();
@@ -394,10 +394,7 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
         format!("#!/bin/sh\ntouch '{}'\n", other.mark().display()),
     )
     .unwrap();
-    let name = test_name(
-        module_path!(),
-        "what_the_environment_says_of_a_repository_does_not_count",
-    );
+    let name = test_name(module_path!(), "git_environment_variables_are_ignored");
     let run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name])
         .env("AGENTD_TEST_ROOT", own.root())
@@ -426,7 +423,7 @@ fn what_the_environment_says_of_a_repository_does_not_count() {
 
 /// Whoever works in a worktree can make branches: none of them may stand for a commit that was written down by its id.
 #[test]
-fn an_id_stands_for_its_commit_whatever_a_branch_is_called() {
+fn commit_id_wins_over_a_branch_of_the_same_name() {
     for world in World::both() {
         let first = world.id("HEAD");
         let second = world.write("b", "b\n").commit("More");

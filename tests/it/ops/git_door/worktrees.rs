@@ -10,7 +10,7 @@ use super::World;
 use crate::support::write;
 
 #[test]
-fn a_worktree_is_made_outside_and_the_users_tree_stays_as_it_is() {
+fn worktree_is_created_outside_and_the_users_tree_is_untouched() {
     for world in World::both() {
         world
             .write("a.txt", "uncommitted\n")
@@ -35,7 +35,7 @@ fn a_worktree_is_made_outside_and_the_users_tree_stays_as_it_is() {
 }
 
 #[test]
-fn making_it_again_changes_nothing() {
+fn creating_a_worktree_is_idempotent() {
     for world in World::both() {
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "begun\n");
@@ -65,7 +65,7 @@ fn making_it_again_changes_nothing() {
 }
 
 #[test]
-fn a_branch_of_the_users_is_not_taken_over() {
+fn branch_of_the_user_is_not_taken_over() {
     for world in World::both() {
         world.run(&["branch", "agentd/x"]);
         let path = world.path("x");
@@ -86,7 +86,7 @@ fn a_branch_of_the_users_is_not_taken_over() {
 }
 
 #[test]
-fn a_folder_that_is_in_use_is_not_taken_over() {
+fn folder_in_use_is_not_taken_over() {
     let world = World::new();
     let path = world.path("x");
     write(&path.join("mine"), "mine\n");
@@ -100,7 +100,7 @@ fn a_folder_that_is_in_use_is_not_taken_over() {
 }
 
 #[test]
-fn a_folder_that_is_gone_or_half_made_is_made_again() {
+fn missing_or_partial_worktree_is_recreated() {
     for world in World::both() {
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "two\n");
@@ -133,7 +133,7 @@ fn a_folder_that_is_gone_or_half_made_is_made_again() {
 }
 
 #[test]
-fn another_branch_in_it_or_it_elsewhere_is_told() {
+fn mismatched_branch_or_folder_is_reported() {
     let world = World::new();
     let worktree = world.change("x");
     world.run_in(&worktree.path, &["checkout", "-q", "-b", "other"]);
@@ -157,7 +157,7 @@ fn another_branch_in_it_or_it_elsewhere_is_told() {
 }
 
 #[test]
-fn eight_at_once_all_get_theirs() {
+fn eight_worktrees_are_created_concurrently() {
     for world in World::both() {
         for n in 0..200 {
             world.write(&format!("many/{n}"), format!("{n}\n"));
@@ -187,7 +187,7 @@ fn eight_at_once_all_get_theirs() {
 }
 
 #[test]
-fn a_worktree_is_removed_only_if_nothing_is_lost() {
+fn worktree_is_removed_only_if_nothing_is_lost() {
     for world in World::both() {
         let worktree = world.change("x");
         write(&worktree.path.join("new"), "new\n");
@@ -217,7 +217,7 @@ fn a_worktree_is_removed_only_if_nothing_is_lost() {
 }
 
 #[test]
-fn a_branch_is_deleted_only_if_it_is_merged() {
+fn branch_is_deleted_only_if_merged() {
     for world in World::both() {
         let repository = world.repository();
         for (id, squash) in [("x", false), ("y", true)] {
