@@ -104,13 +104,13 @@ const FAULTS: [Fault; 42] = [
 ];
 
 #[test]
-fn the_sound_pack_has_no_problem() {
+fn valid_pack_has_no_problem() {
     assert_eq!(problems(&incident()), [""; 0]);
 }
 
 /// As many ways as a trial broke a pack in: at least one of each kind that was found then, and the ten that were not.
 #[test]
-fn a_pack_broken_in_42_ways_is_reported_in_each() {
+fn each_of_42_pack_errors_is_reported() {
     let mut wrong = Vec::new();
     for (what, file, from, to, expected) in FAULTS {
         let project = incident();

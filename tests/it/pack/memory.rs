@@ -22,7 +22,7 @@ modes:
 ";
 
 #[test]
-fn a_pack_from_memory_makes_prompts() {
+fn pack_in_memory_builds_prompts() {
     let files = [
         ("pack.yaml", MANIFEST),
         ("identity.md", "You greet people."),
@@ -42,7 +42,7 @@ fn a_pack_from_memory_makes_prompts() {
 
 /// The same files give the same prompt, whether they lie on the disk or in memory.
 #[test]
-fn a_pack_is_the_same_from_a_folder_and_from_memory() {
+fn pack_is_equal_from_folder_and_from_memory() {
     let folder = repository().join("tests/data/packs/bakery");
     let files = files_below(&folder).into_iter().map(|path| {
         let text = fs::read_to_string(folder.join(&path)).unwrap();
@@ -66,7 +66,7 @@ fn a_pack_is_the_same_from_a_folder_and_from_memory() {
 }
 
 #[test]
-fn faults_of_a_pack_in_memory_have_a_place() {
+fn errors_of_a_pack_in_memory_have_a_location() {
     let error = Pack::from_files("greeter", [("pack.yaml", MANIFEST)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PackInvalid);
     assert_eq!(error.message(), "there is no file identity.md");
@@ -88,7 +88,7 @@ fn faults_of_a_pack_in_memory_have_a_place() {
 
 /// The project's file wins over memory, and memory over what is shipped.
 #[test]
-fn files_in_memory_come_after_the_users_and_before_the_shipped_ones() {
+fn files_in_memory_rank_between_user_and_shipped_files() {
     let shipped = Pack::load("foreman", &Places::default()).unwrap();
     let own = Pack::from_files("foreman", [("identity.md", "You are the cook.")]).unwrap();
     assert_eq!(own.texts["identity.md"].body(), "You are the cook.");

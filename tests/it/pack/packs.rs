@@ -52,7 +52,7 @@ const WEIGH: &str = "<action type=\"note_weight\">\n<target>weights.md</target>\
 
 /// A fourth pack is a folder: its modes, marker, action and gate are in no shipped pack, and no Rust knows them.
 #[test]
-fn a_fourth_pack_is_a_folder_and_takes_a_turn_in_each_mode() {
+fn custom_pack_folder_takes_a_turn_in_each_mode() {
     let project = bakery();
     let report = turn(
         &project,
@@ -82,7 +82,7 @@ fn a_fourth_pack_is_a_folder_and_takes_a_turn_in_each_mode() {
 }
 
 #[test]
-fn a_gate_that_does_not_hold_keeps_the_mode_and_is_told() {
+fn closed_gate_keeps_the_mode_and_is_reported() {
     let project = bakery();
     let report = turn(&project, "mix", "# MIX", MIX);
     assert_eq!(report["report"]["state"]["mode"], "mix");
@@ -104,7 +104,7 @@ fn a_gate_that_does_not_hold_keeps_the_mode_and_is_told() {
 }
 
 #[test]
-fn a_marker_that_a_mode_requires_is_never_guessed() {
+fn required_marker_is_never_guessed() {
     let project = bakery();
     project.write("agentd/changes/monday/recipe.md", "Flour\n");
     for reply in [
@@ -123,7 +123,7 @@ fn a_marker_that_a_mode_requires_is_never_guessed() {
 
 /// What an action may do is decided by the mode, the schema and the operation; anything else is listed, never done.
 #[test]
-fn an_action_is_done_only_where_and_as_the_pack_allows() {
+fn actions_run_only_as_the_pack_allows() {
     let project = bakery();
     project.write("agentd/changes/monday/recipe.md", "Flour\n");
     let cases = [
@@ -202,7 +202,7 @@ fn an_action_is_done_only_where_and_as_the_pack_allows() {
 
 /// An action of the pack in a mode that has none is listed too; arrays hold what the schema says.
 #[test]
-fn the_schema_of_an_action_is_kept_to_the_letter() {
+fn action_schema_is_enforced() {
     let project = bakery();
     let actions = project.read("agentd/packs/bakery/actions.yaml");
     let weights = "      content: {type: array, required: true, items: string}";
@@ -244,7 +244,7 @@ fn the_schema_of_an_action_is_kept_to_the_letter() {
 
 /// A fact alone is no more than its value: what is false does not open a gate.
 #[test]
-fn a_false_fact_opens_no_gate() {
+fn false_fact_does_not_open_a_gate() {
     let project = bakery();
     let manifest = project.read("agentd/packs/bakery/pack.yaml");
     let manifest = manifest.replace(
@@ -280,7 +280,7 @@ fn a_false_fact_opens_no_gate() {
 }
 
 #[test]
-fn conditions_and_variables_choose_what_is_said() {
+fn conditions_and_variables_select_the_text() {
     let project = bakery();
     let prompt = |more: &[&str]| {
         project
@@ -294,7 +294,7 @@ fn conditions_and_variables_choose_what_is_said() {
 }
 
 #[test]
-fn a_pack_that_is_a_bomb_is_refused_at_once() {
+fn yaml_bomb_is_refused_at_once() {
     let deep = format!("format: {}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let wide = format!(
         "format: 1\nname: trial\ndescription: {}\n",
@@ -325,7 +325,7 @@ fn every_shipped_pack_is_clean() {
 
 /// A prompt that fills the whole window leaves an agent nothing to answer with.
 #[test]
-fn every_shipped_pack_keeps_room_for_the_reply() {
+fn every_shipped_pack_leaves_room_for_the_reply() {
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
         let reserve = Pack::load(name, &Places::default())
             .unwrap()
@@ -362,7 +362,7 @@ fn prose_over_its_budget_is_a_finding() {
 
 /// What loads may still name an operation that the program does not have; the check tells.
 #[test]
-fn an_unknown_operation_is_a_finding() {
+fn unknown_operation_is_a_finding() {
     let project = bakery();
     let manifest = project.read("agentd/packs/bakery/pack.yaml");
     let manifest = manifest
@@ -380,7 +380,7 @@ fn an_unknown_operation_is_a_finding() {
 
 /// An operation under `before` must inspect; one under `after` or `finish`, or of an action, must act.
 #[test]
-fn an_operation_of_the_wrong_kind_is_a_finding() {
+fn operation_of_the_wrong_kind_is_a_finding() {
     let project = bakery();
     let manifest = project.read("agentd/packs/bakery/pack.yaml");
     let manifest = manifest.replace(
@@ -417,7 +417,7 @@ fn action_cannot_ask_for_an_operation_that_only_agentd_plans() {
 }
 
 #[test]
-fn aliases_and_conditions_of_parameters_name_what_exists() {
+fn aliases_and_conditions_must_name_existing_parameters() {
     let project = bakery();
     let actions = project.read("agentd/packs/bakery/actions.yaml");
     let faulty = actions.replace(
@@ -437,7 +437,7 @@ fn aliases_and_conditions_of_parameters_name_what_exists() {
 
 /// The prose of a pack can be seen, and taken to start one's own from.
 #[test]
-fn a_file_of_a_pack_is_shown() {
+fn file_of_a_pack_is_shown() {
     let project = TestProject::new();
     let shown = project
         .run(&["pack", "show", "foreman", "identity.minimal.md"])
@@ -452,7 +452,7 @@ fn a_file_of_a_pack_is_shown() {
 }
 
 #[test]
-fn a_variable_that_no_pack_knows_is_an_error() {
+fn unknown_variable_is_an_error() {
     let project = TestProject::new();
     let args = ["prompt", "task-agent", "Go", "--pack", "taskqueue", "--set"];
     project
@@ -468,7 +468,7 @@ fn a_variable_that_no_pack_knows_is_an_error() {
 }
 
 #[test]
-fn list_and_show_tell_what_there_is() {
+fn list_and_show_describe_packs() {
     let project = bakery();
     let list = project.run(&["pack", "list"]).ok();
     assert!(
@@ -497,7 +497,7 @@ fn list_and_show_tell_what_there_is() {
 }
 
 #[test]
-fn a_new_pack_works_at_once_and_is_never_overwritten() {
+fn new_pack_works_at_once_and_is_never_overwritten() {
     let project = TestProject::new();
     project.run(&["pack", "new", "letters"]).ok();
     assert_eq!(project.run(&["pack", "check", "letters"]).code, 0);
@@ -532,7 +532,7 @@ fn a_new_pack_works_at_once_and_is_never_overwritten() {
 
 /// A file of the project stands in for a shipped one, and the prompt says so.
 #[test]
-fn a_project_overrides_one_text_of_a_shipped_pack() {
+fn project_overrides_one_text_of_a_shipped_pack() {
     let project = TestProject::new();
     project.write(
         "agentd/packs/foreman/identity.md",

@@ -44,7 +44,7 @@ fn shipped_templates_are_clean() {
 }
 
 #[test]
-fn each_part_that_is_taken_away_is_named() {
+fn each_missing_part_is_named() {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
     for (name, text) in shipped() {
         let mode = &pack.modes[&Mode::new(name.split_once('-').unwrap().1).unwrap()];
@@ -123,7 +123,7 @@ fn without_word(text: &str, word: &str) -> String {
 }
 
 #[test]
-fn what_should_not_be_there_is_named_with_its_line() {
+fn unexpected_content_is_named_with_its_line() {
     let project = TestProject::new();
     let plan = std::fs::read_to_string(repository().join("templates/system/BASE-plan.md")).unwrap();
     let plan = plan.replacen(

@@ -46,7 +46,7 @@ const RECIPE: &str = "<content_update target=\"recipe.md\">\nFlour\n</content_up
 const WEIGHED: &str = "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
 
 #[test]
-fn a_fourth_pack_completes_a_run_marker_action_and_gate_included() {
+fn custom_pack_completes_a_run_with_marker_action_and_gate() {
     let project = bakery();
     let report = bake(&project, "mix", &format!("{RECIPE}Mixed.\n"));
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_fourth_pack_completes_a_run_marker_action_and_gate_included() {
 }
 
 #[test]
-fn a_golden_crust_opens_the_gate_at_once() {
+fn fact_in_the_first_reply_opens_the_gate() {
     let project = bakery();
     bake(&project, "mix", &format!("{RECIPE}{WEIGHED}Ready.\n"));
     let report = bake(&project, "bake", "<crust>GOLDEN</crust>\n");
@@ -127,7 +127,7 @@ fn a_golden_crust_opens_the_gate_at_once() {
 
 /// A session that is over can be taken up again, and then goes on as any other.
 #[test]
-fn a_session_that_is_over_goes_on_when_a_mode_is_entered_again() {
+fn finished_session_continues_when_a_mode_is_entered() {
     let project = bakery();
     bake(&project, "sell", "Sold.\n");
     let report = bake(&project, "mix", &format!("{RECIPE}{WEIGHED}Ready.\n"));
@@ -149,7 +149,7 @@ fn a_session_that_is_over_goes_on_when_a_mode_is_entered_again() {
 }
 
 #[test]
-fn the_three_identities_of_a_queue_take_turns_with_a_command() {
+fn queue_identities_take_turns_with_a_command() {
     let project = TestProject::new();
     project.write("CLAUDE.md", "Use tabs.\n");
     let queue = ["--pack", "taskqueue", "--session", "q"];
@@ -231,7 +231,7 @@ fn state(project: &TestProject, turns: usize) -> String {
 /// The pack shows ten turns and cuts to 85 %, so the start of the history stays the same from turn to turn; the ledger
 /// records it, together with the state that was described last. The replies themselves do not enter the history yet.
 #[test]
-fn a_second_turn_keeps_the_described_state_and_not_yet_the_conversation() {
+fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
     let project = TestProject::new();
     let base = [
         "architect",
