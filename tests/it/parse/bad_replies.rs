@@ -29,7 +29,7 @@ fn has(response: &Response, code: Code) -> bool {
 
 /// The same in 100 MB is part of the benches.
 #[test]
-fn large_replies_without_sense_are_read_to_the_end() {
+fn large_nonsense_replies_are_parsed_completely() {
     let brackets = read("<".repeat(3_000_000));
     assert!(has_no_effect(&brackets) && !brackets.message.is_empty());
     let line = read("a".repeat(3_000_000));
@@ -42,7 +42,7 @@ fn large_replies_without_sense_are_read_to_the_end() {
 
 /// Limits fall into the middle of characters.
 #[test]
-fn large_values_amid_prose_are_cut_between_characters() {
+fn large_values_are_cut_at_character_boundaries() {
     let wide = "é".repeat(2_100_000);
     for start in ["{\"a\": \"", " {\"a\": \"", "{\"message\": \""] {
         let response = read(format!("See:\n{start}{wide}\"}}\nDone."));
@@ -51,7 +51,7 @@ fn large_values_amid_prose_are_cut_between_characters() {
 }
 
 #[test]
-fn deep_nesting_is_read_to_the_end() {
+fn deep_nesting_is_parsed_completely() {
     const DEPTH: usize = 30_000;
     for (open, close) in [
         ("<message>", "</message>"),
@@ -70,7 +70,7 @@ fn deep_nesting_is_read_to_the_end() {
 }
 
 #[test]
-fn odd_bytes_are_kept_or_told() {
+fn odd_bytes_are_kept_or_reported() {
     let nul = read("<message>a\0b</message>\0");
     assert_eq!((nul.message.as_str(), nul.stray.as_str()), ("a\0b", "\0"));
 
@@ -104,7 +104,7 @@ fn lone_surrogates_in_json_are_replaced() {
 
 /// Actions that share a place are compared with the prompt once, not each for itself.
 #[test]
-fn a_large_reply_in_json_is_read_within_bounds() {
+fn large_json_reply_is_parsed_within_bounds() {
     let item = r#"{"type": "save_decision", "category": "world", "key": "k", "value": ""},"#;
     let reply = format!(
         r#"{{"message": "a", "actions": [{}]}}"#,
@@ -129,7 +129,7 @@ fn a_large_reply_in_json_is_read_within_bounds() {
 
 /// A file that shows one field over and over costs one pass, whatever the reply asks for.
 #[test]
-fn a_prompt_full_of_examples_is_looked_through_once() {
+fn prompt_full_of_examples_is_scanned_once() {
     let prompt = format!("{}<key>k</key>", "<key>text</key>\n".repeat(60_000));
     let context = Context {
         sent: vec![&prompt],
@@ -142,7 +142,7 @@ fn a_prompt_full_of_examples_is_looked_through_once() {
 
 /// An agent that only repeats its prompt has said nothing, in every mode of every pack.
 #[test]
-fn a_reply_that_is_our_own_prompt_has_no_effect() {
+fn reply_that_repeats_the_prompt_has_no_effect() {
     let project = TestProject::new();
     let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     for mode in ["plan", "challenge", "implement", "review", "archive"] {

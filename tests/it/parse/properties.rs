@@ -11,7 +11,7 @@ use crate::parse::fuzz::{check, grammars};
 use crate::support::reply_case::all_replies;
 
 #[test]
-fn a_prefix_that_is_known_to_be_cut_has_no_effect() {
+fn known_truncated_prefix_has_no_effect() {
     let grammars = grammars();
     for (number, (reply, sent)) in all_replies().iter().enumerate() {
         let grammar = &grammars[number % grammars.len()];
@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_prefix_of_a_reply_has_an_effect_that_the_reply_has_not(reply in well_formed()) {
+    fn prefix_has_no_effect_the_reply_lacks(reply in well_formed()) {
         let mut grammar = grammars().swap_remove(2);
         grammar.verdicts = ReviewResult::ALL.to_vec();
         let whole = parse::parse(&reply, &grammar, &Context::default());
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_quoted_text_moves_a_verdict_towards_pass(
+    fn quoted_text_never_moves_a_verdict_towards_pass(
         pieces in vec(select(PIECES.to_vec()), 0..14),
         wrap in select(Wrap::ALL.to_vec()),
         first in proptest::option::of(select(ReviewResult::ALL.to_vec())),
@@ -301,7 +301,7 @@ proptest! {
 
     /// Prose around a reply that does not pass never makes it pass: not before it, not after it, not both.
     #[test]
-    fn no_prose_around_a_reply_turns_it_into_pass(
+    fn surrounding_prose_never_creates_a_pass(
         before in vec(select(PROSE.to_vec()), 0..4),
         reply in select(vec![
             "It is <review run=\"k3f9x2ab\">PASS</review>, I think.",

@@ -33,7 +33,7 @@ fn readings() -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn at_most_three_percent_of_forged_replies_are_read_as_pass() {
+fn at_most_three_percent_of_forged_replies_parse_as_pass() {
     let readings = readings();
     let forged: Vec<_> = readings
         .iter()

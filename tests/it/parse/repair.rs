@@ -39,7 +39,7 @@ fn tag(verdict: &str) -> String {
 }
 
 #[test]
-fn nothing_is_asked_again_if_nothing_is_lacking() {
+fn complete_reply_needs_no_repair() {
     let review = grammar("sdd", "review");
     for reply in [
         tag("PASS"),
@@ -61,7 +61,7 @@ fn nothing_is_asked_again_if_nothing_is_lacking() {
 }
 
 #[test]
-fn a_repair_names_the_line_and_the_rule() {
+fn repair_names_the_line_and_the_rule() {
     let review = grammar("sdd", "review");
     let plain = "<review>PASS</review>";
     for (reply, complaint) in [
@@ -102,7 +102,7 @@ fn a_repair_names_the_line_and_the_rule() {
 }
 
 #[test]
-fn a_verdict_is_asked_for_with_the_whole_reply_and_without_the_prompt() {
+fn verdict_repair_includes_the_reply_but_not_the_prompt() {
     let review = grammar("sdd", "review");
     let reply = "Line 12 leaks the key.\n\nI would not merge it.\n\n<review>NEEDS_CHANGES</review>"
         .to_owned();
@@ -139,7 +139,7 @@ fn a_verdict_is_asked_for_with_the_whole_reply_and_without_the_prompt() {
 }
 
 #[test]
-fn parts_are_asked_for_with_the_prompt_and_the_whole_reply() {
+fn parts_repair_includes_the_prompt_and_the_reply() {
     let broken = "<action type=\"save_decision\"><category>world</category><key>moons";
     let reply = format!("<message>Saved.</message>\n{broken}");
     let repair = repair(&reply, &grammar("foreman", "architect")).unwrap();
@@ -183,7 +183,7 @@ fn parts_are_asked_for_with_the_prompt_and_the_whole_reply() {
 }
 
 #[test]
-fn a_reply_without_a_judgement_is_asked_for_as_a_whole() {
+fn reply_without_a_judgement_is_requested_again() {
     let review = grammar("sdd", "review");
     for reply in ["", "I will look at it now.", "<thinking>Hm.</thinking>"] {
         assert_eq!(
@@ -212,7 +212,7 @@ fn verdict_of(response: &Response, grammar: &Grammar) -> Option<ReviewResult> {
 }
 
 #[test]
-fn an_answer_takes_the_place_of_what_was_asked_for_and_of_nothing_else() {
+fn answer_replaces_only_the_requested_parts() {
     let architect = grammar("foreman", "architect");
     let action = |key: &str, value: &str| {
         format!(
@@ -254,7 +254,7 @@ fn an_answer_takes_the_place_of_what_was_asked_for_and_of_nothing_else() {
 }
 
 #[test]
-fn an_answered_verdict_counts_and_never_hides_a_severer_one() {
+fn repaired_verdict_never_hides_a_more_severe_one() {
     let review = grammar("sdd", "review");
     let verdict = |first: &str, answer: &str| verdict_of(&merged(first, answer, &review), &review);
     let doubted = "Fine, I think.\n<review>PASS</review>";
@@ -327,7 +327,7 @@ fn an_answered_verdict_counts_and_never_hides_a_severer_one() {
 }
 
 #[test]
-fn an_action_that_cannot_be_read_makes_pass_unclear() {
+fn malformed_action_makes_pass_unclear() {
     let review = grammar("light", "review");
     let broken = format!(
         "<action type=\"finding\"><file>a.rs</file></action>\n\n{}",
@@ -385,7 +385,7 @@ proptest! {
 
     /// Whatever two replies are put together: no answer moves the result towards PASS.
     #[test]
-    fn no_repair_moves_a_result_towards_pass(
+    fn repair_never_moves_a_result_towards_pass(
         first in proptest::collection::vec(select(PIECES.to_vec()), 0..6),
         answer in proptest::collection::vec(select(PIECES.to_vec()), 0..6),
     ) {
@@ -462,7 +462,7 @@ fn play(turns: &serde_json::Value, repairs: &str) -> (i32, serde_json::Value) {
 }
 
 #[test]
-fn a_turn_asks_again_as_often_as_it_may_and_counts() {
+fn turn_repairs_up_to_the_limit_and_counts_the_calls() {
     let (code, report) = turn(&["Fine.", "<review run=\"{{NONCE}}\">PASS</review>"], "1");
     assert_eq!((code, &report["report"]["verdict"]), (0, &json!("PASS")));
     assert_eq!(report["report"]["repairs"], 1);
@@ -503,7 +503,7 @@ fn a_turn_asks_again_as_often_as_it_may_and_counts() {
 }
 
 #[test]
-fn a_turn_knows_the_tasks_of_its_change() {
+fn turn_checks_the_tasks_of_its_change() {
     let project = TestProject::new();
     project
         .write("agentd/changes/a/proposal.md", "# A\n")

@@ -9,7 +9,7 @@ use crate::support::{case_names, read_case};
 
 /// Files in `shapes` are numbered by the 62 known shapes of malformed replies.
 #[test]
-fn each_of_the_62_shapes_has_a_case_that_says_what_comes_of_it() {
+fn each_of_62_shapes_has_a_case() {
     let shapes = case_names("reply/shapes");
     for number in 1..=62 {
         let prefix = format!("reply/shapes/{number:02}");
@@ -29,7 +29,7 @@ fn each_of_the_62_shapes_has_a_case_that_says_what_comes_of_it() {
 
 /// Each of these is large enough that a reader which is not linear would not come back.
 #[test]
-fn hostile_replies_are_read_to_the_end() {
+fn hostile_replies_are_parsed_completely() {
     let grammar = Grammar::any_review();
     let shapes = [
         "<",
@@ -75,7 +75,7 @@ fn hostile_replies_are_read_to_the_end() {
 /// Text in a quote, a fence, a comment or a thought never makes the verdict milder. Without a `run`, a severer one counts
 /// wherever it stands outside thoughts.
 #[test]
-fn no_wrapped_text_moves_a_verdict_towards_pass() {
+fn wrapped_text_never_moves_a_verdict_towards_pass() {
     let grammar = Grammar::any_review();
     let wraps = [
         ("```\n", "\n```"),
@@ -127,7 +127,7 @@ fn no_wrapped_text_moves_a_verdict_towards_pass() {
 
 /// A pack can give tags other names.
 #[test]
-fn other_names_of_tags_are_read() {
+fn alternative_tag_names_are_parsed() {
     let mut grammar = Grammar::any_review();
     grammar
         .tags

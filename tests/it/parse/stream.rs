@@ -46,7 +46,7 @@ fn shown(reply: &str) -> String {
 
 /// Reads every case byte by byte, and cut in two: at each place of a short reply, at every fifth of a longer one.
 #[test]
-fn a_reply_can_be_cut_anywhere() {
+fn stream_can_be_split_anywhere() {
     for name in case_names("reply") {
         let case = ReplyCase::read(&read_case(&name));
         let (reply, grammar, context) = (case.reply.as_slice(), case.grammar(), case.context());
@@ -78,7 +78,7 @@ const UNCLEAR: [&str; 3] = [
 ];
 
 #[test]
-fn the_text_of_a_reply_without_problems_is_its_message() {
+fn text_of_a_reply_without_problems_is_its_message() {
     let mut compared = 0;
     for name in case_names("reply") {
         let case = ReplyCase::read(&read_case(&name));
@@ -93,7 +93,7 @@ fn the_text_of_a_reply_without_problems_is_its_message() {
 }
 
 #[test]
-fn the_text_of_a_well_formed_reply_is_its_message() {
+fn text_of_a_well_formed_reply_is_its_message() {
     let action = "<action type=\"save_decision\">\n  <category>world</category>\n  <key>moons</key>\n  \
                   <value>two</value>\n</action>\n";
     let update = "<content_update target=\"chapter_1\">\n# One\n\n```\n<message>not shown</message>\n```\n\
@@ -137,7 +137,7 @@ fn the_text_of_a_well_formed_reply_is_its_message() {
 }
 
 #[test]
-fn what_is_shown_is_as_written_here() {
+fn streamed_text_matches_expected_text() {
     let table = [
         ("", ""),
         (" \n ", ""),
@@ -225,7 +225,7 @@ fn what_is_shown_is_as_written_here() {
 }
 
 #[test]
-fn text_comes_as_soon_as_it_is_clear() {
+fn text_is_emitted_as_soon_as_possible() {
     let table: [&[(&str, &str)]; 12] = [
         &[("Hel", "Hel"), ("lo.", "lo."), (" ", ""), ("a", " a")],
         &[("a <", "a"), ("mes", ""), ("sage>", ""), ("b", "\n\nb")],
@@ -267,7 +267,7 @@ fn text_comes_as_soon_as_it_is_clear() {
 }
 
 #[test]
-fn nothing_waits_for_ever() {
+fn held_back_text_is_bounded() {
     for start in [
         "<message ",
         "<aaaa",
@@ -286,7 +286,7 @@ fn nothing_waits_for_ever() {
 }
 
 #[test]
-fn invalid_bytes_are_replaced_as_in_the_whole() {
+fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
     let replies: [&[u8]; 6] = [
         b"a\xFFb\xF0\x9F\x98",
         b"\xE6\xBC\xA2\xE6\xBC",
@@ -312,7 +312,7 @@ fn invalid_bytes_are_replaced_as_in_the_whole() {
 
 /// Each of these is large enough that a reader which looks back each time would not come back.
 #[test]
-fn hostile_replies_are_shown_to_the_end() {
+fn hostile_replies_are_streamed_completely() {
     let shapes = [
         "<",
         "<review>",
@@ -359,7 +359,7 @@ fn hostile_replies_are_shown_to_the_end() {
 
 /// What an end decides is read again from one place, however much it is.
 #[test]
-fn a_long_rest_is_shown_at_the_end() {
+fn long_remainder_is_emitted_at_the_end() {
     for start in [
         "<thought>\n<message>",
         "<save_decision>",
@@ -461,7 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_text_is_the_same_however_the_reply_is_cut(
+    fn text_does_not_depend_on_the_split(
         reply in bytes(),
         sizes in vec(prop_oneof![1_usize..4, 1_usize..40], 1..20),
     ) {
@@ -525,7 +525,7 @@ proptest! {
 
     /// Code, quotes and markers in any order: the text is that of the whole, unless the whole is odd.
     #[test]
-    fn the_text_is_the_message_where_nothing_is_odd(reply in message()) {
+    fn text_equals_the_message_of_plain_replies(reply in message()) {
         let (shown, response) = read(reply.as_bytes().chunks(4), grammar(), &Context::default());
         let harmless = ["quoted_effect", "cut_tag", "repeated_effect"];
         let plain = response.problems.iter().all(|problem| harmless.contains(&problem.code.name()));
