@@ -305,7 +305,7 @@ fn claude_plans_and_reviews_gemini_challenges_codex_implements() {
 
 /// Two agents challenge a plan at once, each in a session of its own; the worse verdict counts.
 #[test]
-fn codex_and_gemini_challenge_at_once() {
+fn codex_and_gemini_challenge_concurrently() {
     let Some(mut troupe) = Troupe::set(
         "[change]\nchallengers = [\"codex\", \"gemini\"]\n[modes.plan]\nagent = \"claude\"\n\
          [modes.implement]\nagent = \"claude\"\n",
@@ -380,7 +380,7 @@ fn codex_and_gemini_challenge_at_once() {
 
 /// What gemini obeys in the change's worktree, where others have edited, must have been accepted.
 #[test]
-fn settings_that_an_agent_has_left_in_the_worktree_are_not_obeyed() {
+fn settings_left_in_the_worktree_by_an_agent_are_ignored() {
     let modes = "[modes.plan]\nagent = \"claude\"\n[modes.challenge]\nagent = \"gemini\"\n";
     let Some(mut troupe) = Troupe::set(modes) else {
         return;

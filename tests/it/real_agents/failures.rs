@@ -24,7 +24,7 @@ fn all_fail(reply: &Value, kinds: [&str; 3]) {
 }
 
 #[test]
-fn a_key_that_is_not_good() {
+fn bad_key() {
     all_fail(
         &json!({"status": 401, "message": "the key is not good"}),
         ["AgentAuth"; 3],
@@ -32,14 +32,14 @@ fn a_key_that_is_not_good() {
 }
 
 #[test]
-fn a_rate_limit() {
+fn rate_limit() {
     let reply = json!({"status": 429, "message": "slow down", "headers": {"retry-after": "3"}});
     all_fail(&reply, ["AgentRateLimited"; 3]);
 }
 
 /// What the model says of the time to wait is kept to; codex does not hand it on.
 #[test]
-fn a_rate_limit_that_passes() {
+fn rate_limit_that_passes() {
     each(|cli| {
         let replies = json!([
             {"status": 429, "message": "Slow down. Please try again in 2s.", "headers": {"retry-after": "2"}},
@@ -66,7 +66,7 @@ fn a_rate_limit_that_passes() {
 
 /// Codex calls every such failure a high demand, and so it is waited for.
 #[test]
-fn a_server_that_fails() {
+fn server_error() {
     let kinds = ["AgentCrashed", "AgentCrashed", "AgentRateLimited"];
     all_fail(&json!({"status": 500, "message": "out of order"}), kinds);
     let body =
@@ -75,14 +75,14 @@ fn a_server_that_fails() {
 }
 
 #[test]
-fn a_stream_that_breaks() {
+fn broken_stream() {
     let reply = json!({"text": "<review>PASS</review> and the rest", "chunk": 8, "cut_after": 3});
     all_fail(&reply, ["AgentCutOff"; 3]);
 }
 
 /// Gemini does not tell that its model may say no more: what the reply lacks must tell it.
 #[test]
-fn a_reply_that_is_cut_off_by_its_length() {
+fn reply_truncated_by_length() {
     each(|cli| {
         let reply = json!({"text": "Good, but <review>PA", "stop": "length"});
         let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
@@ -101,17 +101,17 @@ fn a_reply_that_is_cut_off_by_its_length() {
 }
 
 #[test]
-fn a_refusal() {
+fn refused_reply() {
     all_fail(&json!({"stop": "refusal"}), ["AgentRefused"; 3]);
 }
 
 #[test]
-fn an_empty_answer() {
+fn empty_answer() {
     all_fail(&json!({"text": ""}), ["AgentEmpty"; 3]);
 }
 
 #[test]
-fn a_prompt_of_a_megabyte() {
+fn prompt_of_a_megabyte() {
     each(|cli| {
         if cli == Cli::Codex {
             return;

@@ -45,7 +45,7 @@ fn is_gone(stage: &Stage) {
 }
 
 #[test]
-fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
+fn process_in_another_session_is_killed_with_the_turn() {
     each(|cli| {
         let script =
             format!("setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null &\nsleep 1\necho started");
@@ -65,7 +65,7 @@ fn a_process_in_a_session_of_its_own_is_ended_with_the_turn() {
 }
 
 #[test]
-fn trap_8_what_a_tool_runs_is_ended_with_an_agent_that_is_ended() {
+fn trap_8_tool_processes_are_killed_with_their_agent() {
     each(|cli| {
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"hang": true}]);
         let Some(stage) = stage(cli, BEAT, &replies, "wall_seconds = 12") else {

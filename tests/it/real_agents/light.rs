@@ -22,7 +22,7 @@ fn look(cli: Cli, path: &Path) -> Value {
 
 /// A branch with a commit and with work in no commit is reviewed as it is, without anything set up.
 #[test]
-fn a_branch_is_reviewed_by_each_of_them() {
+fn branch_is_reviewed_by_each_agent() {
     each(|cli| {
         let Some(mut troupe) = Troupe::set("") else {
             return;
@@ -75,7 +75,7 @@ fn a_branch_is_reviewed_by_each_of_them() {
 
 /// One edit with the agent's own tool in a worktree, checks, one review, one commit.
 #[test]
-fn a_small_fix_by_claude_and_by_codex() {
+fn claude_and_codex_fix_a_bug() {
     each(|cli| {
         let Some(mut troupe) = Troupe::set("").filter(|_| cli != Cli::Gemini) else {
             return;

@@ -9,7 +9,7 @@ use super::{Cli, REQUEST, Stage, each, long};
 
 /// Gemini and claude lose what does not fit into a pipe when they end; gemini says the prompt again before its answer.
 #[test]
-fn trap_0_an_answer_of_a_megabyte_goes_to_a_file_and_none_of_it_is_lost() {
+fn trap_0_megabyte_answer_is_kept_whole() {
     each(|cli| {
         let text = format!("{}\n<review>PASS</review>\n", long(1 << 20));
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text, "chunk": 5000}])) else {
@@ -51,7 +51,7 @@ const VAST: &str = "[[models]]\nid = \"gemini-vast\"\nprovider = \"google\"\nwin
 
 /// Gemini ends with 0 when its input is too long for the model, and when the model says nothing.
 #[test]
-fn trap_1_an_exit_code_of_0_is_no_success() {
+fn trap_1_exit_code_0_does_not_mean_success() {
     let Some(stage) = Stage::set(Cli::Gemini, |_| json!([{"text": ""}])) else {
         return;
     };
@@ -72,7 +72,7 @@ fn trap_1_an_exit_code_of_0_is_no_success() {
 
 /// Claude's final event says `success` beside its error.
 #[test]
-fn trap_2_a_success_that_is_an_error() {
+fn trap_2_success_event_that_is_an_error() {
     let reply = json!({"status": 500, "message": "out of order"});
     let Some(stage) = Stage::set(Cli::Claude, |_| json!([reply])) else {
         return;
@@ -88,7 +88,7 @@ fn trap_2_a_success_that_is_an_error() {
 
 /// Claude adds files that are named with an `@`; gemini writes the whole prompt anew, too.
 #[test]
-fn trap_3_a_path_after_an_at_sign_is_text() {
+fn trap_3_path_after_an_at_sign_is_text() {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
@@ -119,7 +119,7 @@ fn trap_3_a_path_after_an_at_sign_is_text() {
 
 /// Claude takes a prompt that starts with a slash for a command of its own, and asks no model.
 #[test]
-fn trap_4_a_prompt_that_starts_with_a_slash_is_text() {
+fn trap_4_prompt_that_starts_with_a_slash_is_text() {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
@@ -144,7 +144,7 @@ fn trap_4_a_prompt_that_starts_with_a_slash_is_text() {
 
 /// Codex takes 1,048,576 characters, however many bytes they are, and no more.
 #[test]
-fn trap_5_the_longest_prompt_of_codex() {
+fn trap_5_longest_prompt_of_codex() {
     let Some(stage) = Stage::set(Cli::Codex, |_| json!([{"text": "Read.\n"}])) else {
         return;
     };
@@ -174,7 +174,7 @@ fn trap_5_the_longest_prompt_of_codex() {
 
 /// Gemini leaves out what is over 8 MiB, and says so on stderr alone.
 #[test]
-fn trap_5_the_longest_prompt_of_gemini() {
+fn trap_5_longest_prompt_of_gemini() {
     let Some(stage) = Stage::set(Cli::Gemini, |_| json!([{"text": "Read.\n"}])) else {
         return;
     };
@@ -197,7 +197,7 @@ fn trap_5_the_longest_prompt_of_gemini() {
 
 /// Codex waits for ever for a server that is not there, if it is let.
 #[test]
-fn trap_6_a_server_that_is_not_there() {
+fn trap_6_unreachable_server() {
     each(|cli| {
         let Some(mut stage) = Stage::set(cli, |_| json!([{"text": "never"}])) else {
             return;
@@ -215,7 +215,7 @@ fn trap_6_a_server_that_is_not_there() {
 
 /// None of them gives up by itself.
 #[test]
-fn trap_7_a_server_that_is_silent() {
+fn trap_7_silent_server() {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"hang": true}])) else {
             return;
@@ -227,7 +227,7 @@ fn trap_7_a_server_that_is_silent() {
 }
 
 #[test]
-fn trap_7_a_server_that_falls_silent() {
+fn trap_7_server_that_falls_silent() {
     each(|cli| {
         let reply =
             json!({"text": "<review>PASS</review> and the rest", "chunk": 8, "stall_after": 3});
@@ -242,7 +242,7 @@ fn trap_7_a_server_that_falls_silent() {
 
 /// A refused tool call is no failure to any of them, and codex does not even tell of it.
 #[test]
-fn trap_9_a_refused_edit_changes_nothing_and_is_no_failure() {
+fn trap_9_refused_edit_is_not_a_failure() {
     each(|cli| {
         let replies = |root: &std::path::Path| json!([{"tools": [cli.edit(root)]}, {"text": "It is done.\n<review>PASS</review>\n"}]);
         let Some(stage) = Stage::set(cli, replies) else {
@@ -263,7 +263,7 @@ fn trap_9_a_refused_edit_changes_nothing_and_is_no_failure() {
 
 /// Each reads a file of the project's that tells it what to do; gemini cannot be kept from it.
 #[test]
-fn trap_10_instructions_of_the_project_stay_out() {
+fn trap_10_project_instructions_are_ignored() {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
@@ -292,7 +292,7 @@ fn trap_10_instructions_of_the_project_stay_out() {
 
 /// The settings of a project can name commands to run. Codex obeys them where it may edit, if its user's own count.
 #[test]
-fn trap_10_settings_of_the_project_run_nothing() {
+fn trap_10_project_settings_run_nothing() {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else {
             return;
