@@ -194,7 +194,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
 
 /// S1 R3: what each phase focuses on, in what it is told, in what it is given, and in what comes of it.
 #[test]
-fn s1_r3_each_phase_does_what_it_focuses_on() {
+fn s1_r3_each_phase_follows_its_focus() {
     let project = project(&[("CHANGELOG.md", "# Changelog\n")]);
     let run = whole_change(&project);
     assert_eq!(run.code, 0, "{}", run.stderr);

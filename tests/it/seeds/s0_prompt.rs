@@ -96,7 +96,7 @@ fn r1_instructions_are_required() {
 
 /// Our schema adds one rule to the specified one, which is that blank instructions are invalid.
 #[test]
-fn r1_the_schema_is_the_specified_one_and_refuses_blank_instructions() {
+fn r1_schema_matches_the_spec_and_refuses_blank_instructions() {
     let ours = serde_json::to_value(UnifiedPrompt::json_schema()).unwrap();
     let mut ours = without_annotations(&ours);
 
@@ -109,7 +109,7 @@ fn r1_the_schema_is_the_specified_one_and_refuses_blank_instructions() {
 }
 
 #[test]
-fn r1_the_schema_the_specification_and_the_type_agree_on_documents() {
+fn r1_schema_spec_and_type_agree_on_documents() {
     let ours =
         jsonschema::validator_for(&serde_json::to_value(UnifiedPrompt::json_schema()).unwrap())
             .unwrap();
@@ -158,7 +158,7 @@ fn r1_the_schema_the_specification_and_the_type_agree_on_documents() {
 }
 
 #[test]
-fn r1_the_committed_schema_and_the_command_are_in_step() {
+fn r1_committed_schema_matches_the_command() {
     let committed =
         std::fs::read_to_string(repository().join("schemas/prompt.schema.json")).unwrap();
     assert_eq!(

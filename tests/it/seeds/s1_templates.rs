@@ -53,7 +53,7 @@ fn r1_template_organization_and_naming() {
 }
 
 #[test]
-fn r1_places_win_in_order_and_agent_wins_over_base_everywhere() {
+fn r1_lookup_order_and_agent_templates_before_base() {
     let project = TestProject::without_nonce();
     let user = project.user_folder().join("templates/system");
     let system = |agent: &str| {
@@ -198,7 +198,7 @@ fn r4_variable_interpolation_support() {
 }
 
 #[test]
-fn r4_a_value_is_never_expanded_again_and_an_escaped_placeholder_is_text() {
+fn r4_values_are_not_expanded_again() {
     let values = BTreeMap::from([
         ("A".to_owned(), "{{B}} \\{{A}}".to_owned()),
         ("B".to_owned(), "no".to_owned()),
@@ -211,7 +211,7 @@ fn r4_a_value_is_never_expanded_again_and_an_escaped_placeholder_is_text() {
 
 /// Neither one value nor two of them together close a tag of the template.
 #[test]
-fn r4_a_value_closes_no_tag_of_the_template() {
+fn r4_values_cannot_close_template_tags() {
     let values = |pairs: &[(&str, &str)]| {
         pairs
             .iter()

@@ -326,7 +326,7 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
 }
 
 #[test]
-fn switches_and_named_commands_of_the_settings_get_to_the_command_line() {
+fn switches_and_commands_of_the_settings_reach_the_command_line() {
     let stage = stage("<message>Done.</message>");
     stage.0.write(
         "agentd/config.toml",
@@ -378,7 +378,7 @@ fn switches_and_named_commands_of_the_settings_get_to_the_command_line() {
 }
 
 #[test]
-fn a_prompt_that_codex_does_not_take_is_refused_before_anything_is_sent() {
+fn prompt_too_long_for_codex_is_refused_before_sending() {
     let stage = stage(ANSWER);
     stage.0.write("agentd/project.md", "ä".repeat(1_048_576));
     let error = stage

@@ -240,7 +240,7 @@ fn r2_adoption_of_unified_prompt_model() {
 
 /// A review without a diff would be a blind verdict: it is refused before anything is spent.
 #[test]
-fn run_phase_reviews_an_opened_change_and_nothing_else() {
+fn run_phase_reviews_only_an_opened_change() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
     describe(
@@ -379,7 +379,7 @@ const JSON: &str = "    output:
 ";
 
 #[test]
-fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
+fn flow_run_phase_returns_reply_markers_and_usage() {
     let project = project();
     let text = "Two gaps.\n<review>NEEDS_CHANGES</review>\n";
     let json = serde_json::json!({
@@ -438,7 +438,7 @@ fn flow_run_phase_returns_the_reply_its_markers_and_the_usage() {
 }
 
 #[test]
-fn flow_run_phase_ends_in_typed_errors() {
+fn flow_run_phase_returns_typed_errors() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
     let cases: [(&str, &[&str], ErrorKind); 8] = [

@@ -26,7 +26,7 @@ fn depths_between_load_controlled_splitting_with_both_numbers() {
 }
 
 #[test]
-fn the_greatest_depth_and_more_load_the_execution_focus() {
+fn maximum_depth_and_above_load_the_execution_focus() {
     for (now, most) in [(3, 3), (4, 3), (1, 1), (1, 0)] {
         let text = depth(json!({"depth": now, "max_depth": most, "max_steps": 5})).unwrap();
         assert_eq!(
@@ -38,7 +38,7 @@ fn the_greatest_depth_and_more_load_the_execution_focus() {
 }
 
 #[test]
-fn depth_0_is_the_root_whatever_the_maximum() {
+fn depth_0_is_the_root_for_any_maximum() {
     for most in [
         json!({}),
         json!({"max_depth": 0}),
@@ -53,7 +53,7 @@ fn depth_0_is_the_root_whatever_the_maximum() {
 }
 
 #[test]
-fn a_task_depth_from_which_no_rules_follow_is_an_error() {
+fn task_depth_without_rules_is_an_error() {
     for data in [
         json!({}),
         json!({"max_depth": 3}),

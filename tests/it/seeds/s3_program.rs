@@ -22,7 +22,7 @@ fn prompt_at(depth: &str, more: &[&str]) -> crate::support::Run {
 }
 
 #[test]
-fn the_program_chooses_the_rules_by_depth() {
+fn program_chooses_the_rules_by_depth() {
     let splitting = body("controlled-splitting")
         .replace("{{current_depth}}", "1")
         .replace("{{max_depth}}", "3");
@@ -41,7 +41,7 @@ fn the_program_chooses_the_rules_by_depth() {
 }
 
 #[test]
-fn the_program_prints_chat_messages_as_json() {
+fn program_prints_chat_messages_as_json() {
     let system = [body("task-agent"), body("execution-focus")].join(SEPARATOR);
     let expected =
         json!([{"role": "system", "content": system}, {"role": "user", "content": "Fix it"}]);
@@ -49,7 +49,7 @@ fn the_program_prints_chat_messages_as_json() {
 }
 
 #[test]
-fn the_program_prints_the_system_prompt_the_tools_and_the_messages_as_json() {
+fn program_prints_system_prompt_tools_and_messages_as_json() {
     let system = [body("task-agent"), body("execution-focus")].join(SEPARATOR);
     let messages = json!([{"role": "user", "content": "Fix it"}]);
     let expected = json!({"system_prompt": system, "tools": [], "messages": messages});
@@ -57,7 +57,7 @@ fn the_program_prints_the_system_prompt_the_tools_and_the_messages_as_json() {
 }
 
 #[test]
-fn the_program_prints_tools_that_are_json_schema() {
+fn program_prints_tools_as_json_schema() {
     let args = [
         "prompt",
         "architect",
@@ -80,7 +80,7 @@ fn the_program_prints_tools_that_are_json_schema() {
 
 /// Each named block of layer 4 can be given on the command line.
 #[test]
-fn layer_4_the_program_takes_each_named_block() {
+fn layer_4_program_accepts_each_named_block() {
     let names = [
         "task",
         "upstream",
@@ -103,7 +103,7 @@ fn layer_4_the_program_takes_each_named_block() {
 
 /// Blocks keep the order of the flags, and a name may come twice.
 #[test]
-fn invariant_the_program_appends_blocks_in_the_order_of_the_flags() {
+fn invariant_program_appends_blocks_in_flag_order() {
     let args = [
         "--context",
         "upstream=First.",
@@ -126,7 +126,7 @@ fn invariant_the_program_appends_blocks_in_the_order_of_the_flags() {
 
 /// No value of a secret variable gets into a prompt by a block.
 #[test]
-fn layer_4_secrets_are_taken_out_of_named_blocks() {
+fn layer_4_secrets_are_redacted_in_named_blocks() {
     let project = TestProject::new();
     project.write("hook.md", "From a file: sk-block-1234567890\n");
     let args = [
@@ -159,7 +159,7 @@ fn layer_4_secrets_are_taken_out_of_named_blocks() {
 
 /// A turn sends the same blocks as a prompt shows, whatever the pack.
 #[test]
-fn layer_4_a_turn_of_any_pack_takes_the_blocks_of_its_layers() {
+fn layer_4_turn_of_any_pack_accepts_blocks_of_its_layers() {
     let project = TestProject::new();
     project
         .write(
@@ -199,7 +199,7 @@ fn layer_4_a_turn_of_any_pack_takes_the_blocks_of_its_layers() {
 }
 
 #[test]
-fn the_program_shows_the_project_between_identity_and_rules() {
+fn program_shows_the_project_between_identity_and_rules() {
     let project = TestProject::new();
     project
         .write("CLAUDE.md", "For Claude.\n")

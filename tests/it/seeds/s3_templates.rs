@@ -92,7 +92,7 @@ fn render_template_fills_the_variables() {
 }
 
 #[test]
-fn render_template_of_a_missing_name_says_which_there_are() {
+fn render_template_with_a_missing_name_lists_templates() {
     let error = builder()
         .render_template("nobody", &Variables::new())
         .unwrap_err();
@@ -116,7 +116,7 @@ fn strict_missing_variable_is_an_error() {
 }
 
 #[test]
-fn strict_holds_for_the_identity_and_for_task_depth() {
+fn strict_applies_to_identity_and_task_depth() {
     let project = TestProject::new();
     project.write(OWN_AGENT, "At most {{max_steps}} steps.\n");
     let mut builder = builder_in(&project).strict(true);
@@ -133,7 +133,7 @@ fn strict_holds_for_the_identity_and_for_task_depth() {
 }
 
 #[test]
-fn a_missing_variable_is_empty_if_not_strict() {
+fn missing_variable_is_empty_if_not_strict() {
     let text = builder()
         .render_template("plan-structure-guide", &Variables::new())
         .unwrap();
@@ -203,7 +203,7 @@ fn reload_keeps_what_was_added() {
 }
 
 #[test]
-fn reload_without_the_file_goes_back_to_the_shipped_template() {
+fn reload_without_the_file_restores_the_shipped_template() {
     let project = TestProject::new();
     project.write(OWN_AGENT, "One.\n");
     let mut builder = builder_in(&project);
@@ -217,7 +217,7 @@ fn reload_without_the_file_goes_back_to_the_shipped_template() {
 
 /// `src/prompts/*.md`: no `pack.yaml`, no folders.
 #[test]
-fn a_plain_folder_of_prompts_is_enough() {
+fn plain_folder_of_prompts_is_enough() {
     let project = TestProject::new();
     project
         .write(
@@ -263,7 +263,7 @@ fn a_plain_folder_of_prompts_is_enough() {
 }
 
 #[test]
-fn a_folder_of_prompts_is_read_again_by_reload() {
+fn reload_reads_a_folder_of_prompts_again() {
     let project = TestProject::new();
     project.write("prompts/cook.md", "You cook.\n");
     let pack = Pack::from_prompts(project.root().join("prompts")).unwrap();
@@ -283,7 +283,7 @@ fn a_folder_of_prompts_is_read_again_by_reload() {
 }
 
 #[test]
-fn a_folder_without_prompts_is_an_error() {
+fn folder_without_prompts_is_an_error() {
     let project = TestProject::new();
     project.write("prompts/README.txt", "Nothing here.\n");
     for folder in ["prompts", "nowhere"] {

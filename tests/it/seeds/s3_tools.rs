@@ -32,7 +32,7 @@ fn check_parameters(accepted: bool, schemas: &[Value]) {
 }
 
 #[test]
-fn layer_5_tools_are_returned_beside_the_prompt_and_not_in_it() {
+fn layer_5_tools_are_returned_separately_from_the_prompt() {
     let tools = vec![
         tool("read_file", json!({"type": "object"})),
         tool("b", json!({"type": "object"})),
@@ -62,7 +62,7 @@ fn set_tools_is_an_alias() {
 }
 
 #[test]
-fn layer_5_tools_of_every_vendor_are_accepted_as_they_are() {
+fn layer_5_tools_of_every_vendor_are_accepted() {
     let schema =
         json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     let tools = vec![
@@ -76,7 +76,7 @@ fn layer_5_tools_of_every_vendor_are_accepted_as_they_are() {
 }
 
 #[test]
-fn layer_5_what_is_no_tool_is_refused_and_the_tools_before_stay() {
+fn layer_5_invalid_tools_are_refused_and_earlier_ones_stay() {
     let good = tool("good", json!({"type": "object"}));
     let mut builder = builder();
     builder.set_core_tools(vec![good.clone()]).unwrap();
@@ -119,7 +119,7 @@ fn layer_5_json_schema_is_accepted() {
 
 /// A word of JSON Schema that stands where a name or a value is expected is only that.
 #[test]
-fn layer_5_names_and_values_are_not_taken_for_keywords() {
+fn layer_5_names_and_values_are_not_keywords() {
     check_parameters(
         true,
         &[
@@ -132,7 +132,7 @@ fn layer_5_names_and_values_are_not_taken_for_keywords() {
 }
 
 #[test]
-fn layer_5_what_is_not_json_schema_is_refused() {
+fn layer_5_invalid_json_schema_is_refused() {
     check_parameters(
         false,
         &[
@@ -177,12 +177,12 @@ fn layer_5_numbers_that_json_schema_forbids_are_refused() {
 
 /// To JSON Schema, `1.0` is an integer.
 #[test]
-fn layer_5_a_whole_number_may_be_written_with_a_point() {
+fn layer_5_integers_may_have_a_decimal_point() {
     check_parameters(true, &[json!({"minLength": 1.0}), json!({"maxItems": 3.0})]);
 }
 
 #[test]
-fn layer_5_rarer_keywords_of_json_schema_are_checked_too() {
+fn layer_5_rare_json_schema_keywords_are_checked() {
     check_parameters(
         false,
         &[
@@ -205,7 +205,7 @@ fn layer_5_rarer_keywords_of_json_schema_are_checked_too() {
 
 /// A schema may say which draft it keeps to; in draft 7 a list of items is a tuple.
 #[test]
-fn layer_5_the_draft_that_a_schema_names_is_respected() {
+fn layer_5_named_schema_draft_is_respected() {
     let pair = json!({"type": "array", "items": [{"type": "string"}, {"type": "number"}]});
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"p": pair}

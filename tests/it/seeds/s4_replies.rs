@@ -38,7 +38,7 @@ fn section_7_1_response_structure() {
 
 /// The two complete replies that the shipped prose shows are read as they are meant.
 #[test]
-fn the_examples_of_the_foremans_own_prose_are_read() {
+fn examples_in_the_foreman_prose_are_parsed() {
     let example = std::fs::read_to_string(
         crate::support::repository().join("packs/foreman/example.assistant.md"),
     )
@@ -64,7 +64,7 @@ fn the_examples_of_the_foremans_own_prose_are_read() {
 
 /// 7.2's lists in brackets, 8.2's types.
 #[test]
-fn section_7_2_values_have_the_types_of_the_schema() {
+fn section_7_2_values_have_schema_types() {
     let reply = "<message>Go.</message><action type=\"generate_scaffold\"><chapter>2</chapter><scene>11</scene>\
                  <title>The bell</title><enrichment>[\"world\", 'people']</enrichment></action>";
     let response = read("director", reply);
@@ -108,7 +108,7 @@ fn section_7_3_malformed_action_is_skipped_and_shown() {
 }
 
 #[test]
-fn section_7_3_nested_tag_errors_are_read_as_well_as_can_be() {
+fn section_7_3_nested_tag_errors_are_parsed_best_effort() {
     let response = read(
         "architect",
         "<message>Use <message>tags</message> like <b>this</message> one.</message>",
@@ -182,7 +182,7 @@ const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
 
 /// Sections 8.1 and 8.3: each action is read in the modes that permit it and refused in the others.
 #[test]
-fn section_8_1_each_action_counts_in_its_modes_only() {
+fn section_8_1_actions_apply_only_in_their_modes() {
     let defined: Vec<String> = pack().actions.keys().cloned().collect();
     assert_eq!(
         ACTIONS.map(|(name, ..)| name.to_owned()).to_vec(),
@@ -246,7 +246,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn well_formed_replies_are_read_as_a_strict_parser_reads_them(
+    fn well_formed_replies_match_a_strict_parser(
         thought in "[a-zäß,.!?\n ]{1,40}[a-z]",
         message in "[A-Za-z,.!?\n ]{0,60}[a-z]",
         fields in prop::collection::vec(("[a-z_]{2,8}[0-9]", "[A-Za-z0-9'.,? ]{0,30}[a-z]"), 0..5),
@@ -281,7 +281,7 @@ proptest! {
 /// 80 replies of a small model: none leads to an effect that it did not ask for. What only copies the prompt's example,
 /// what is damaged and what is cut off is refused.
 #[test]
-fn replies_of_a_small_model_lead_to_no_effect_that_was_not_asked_for() {
+fn small_model_replies_have_no_unrequested_effect() {
     let text = read_data("small_model/replies.json");
     let replies: Vec<Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(replies.len(), 80);
