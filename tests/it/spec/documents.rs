@@ -27,7 +27,7 @@ pub(super) fn seed(id: &str) -> String {
 }
 
 #[test]
-fn the_seeds_are_specs_as_they_are() {
+fn seed_files_are_valid_specs() {
     for (id, scenarios) in SEEDS.into_iter().zip([3, 4, 4]) {
         let text = seed(id);
         assert_eq!(check_spec(&text), [], "{id}");
@@ -53,7 +53,7 @@ fn the_seeds_are_specs_as_they_are() {
 }
 
 #[test]
-fn a_requirement_and_a_scenario_are_read_with_their_places() {
+fn requirements_and_scenarios_have_locations() {
     let spec = Spec::read(&seed("unified-prompt-system")).unwrap();
     assert_eq!(spec.title, "Unified Prompt System");
     let second = &spec.requirements[1];
@@ -101,7 +101,7 @@ fn a_requirement_and_a_scenario_are_read_with_their_places() {
 
 /// What the shipped skeletons show must be what is checked.
 #[test]
-fn the_skeletons_have_the_form_that_is_checked() {
+fn skeletons_pass_the_form_check() {
     let skeleton = |name: &str| {
         let text = fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md")))
             .unwrap();
@@ -143,7 +143,7 @@ fn the_skeletons_have_the_form_that_is_checked() {
 
 /// The judge is a whole validator against the meta-schema.
 #[test]
-fn schemas_are_judged_as_by_the_meta_schema() {
+fn schema_check_agrees_with_the_meta_schema() {
     let values = [
         r#"{"type": "object", "properties": {"a": true, "b": {"type": ["string", "null"]}}}"#,
         r#"{"type": "objekt", "properties": {}}"#,
@@ -203,7 +203,7 @@ pub(super) fn login() -> String {
 }
 
 #[test]
-fn a_plan_is_checked_as_a_whole() {
+fn plan_is_checked_as_a_whole() {
     let login = login();
     let whole = [
         ("proposal.md", PROPOSAL),
@@ -249,7 +249,7 @@ fn a_plan_is_checked_as_a_whole() {
 }
 
 #[test]
-fn a_file_is_checked_by_its_kind() {
+fn file_is_checked_by_its_kind() {
     assert_eq!(check_file("agentd/specs/login.md", &login()), []);
     assert_eq!(
         check_file("agentd/specs/tasks.md", &login())[0].message,
@@ -261,7 +261,7 @@ fn a_file_is_checked_by_its_kind() {
 }
 
 #[test]
-fn questions_without_an_answer_are_open() {
+fn unanswered_questions_are_open() {
     let proposal = "# A\n\n## Open questions\n\n- Which database?\n- How many tries? Three, as elsewhere.\n* **Is it\n  \
                     urgent?**\n- Who may reset it?\n  - Support may.\n1. Where is it kept?\n\n   In the ledger.\n- No question.\n\
                     ```\n- Code?\n```\n### More\n- And this?\n\n## Later\n- Not this?\n";
@@ -277,7 +277,7 @@ proptest! {
 
     /// Whatever an agent writes, a document is read without a panic, and each fault has a line of it.
     #[test]
-    fn any_text_is_checked(pieces in proptest::collection::vec(proptest::sample::select(vec![
+    fn any_text_can_be_checked(pieces in proptest::collection::vec(proptest::sample::select(vec![
         "---\n", "id: a\n", "<spec>\n", "</spec>\n", "# T\n", "## S\n", "### R1 - a\n", "### R1: \n", "### Scenario: b\n",
         "- **WHEN** x\n", "- **THEN**", "```yaml\n", "```\n", "~~~", "```json\n", "{", "\"type\": 1", "}\n", "- [ ] 1.1 a\n",
         "  - depends: 1.1\n", "  - [x] 1.2", "é", "\r\n", "\n", " ", "<a b>", "## Open questions\n", "- q?\n", "\u{feff}",

@@ -38,7 +38,7 @@ fn shown(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn natural_reports_are_read() {
+fn natural_reports_are_parsed() {
     let review = [
         "src/itsdangerous/timed.py:274: major: `loads_unsafe` accepts `leeway` and ignores it [V1]",
         "src/itsdangerous/timed.py:173: major: A negative leeway is only refused with `max_age`, and after the \
@@ -58,7 +58,7 @@ fn natural_reports_are_read() {
 }
 
 #[test]
-fn both_packs_describe_findings_in_the_same_words() {
+fn both_packs_describe_findings_identically() {
     let read = |pack: &str| {
         fs::read_to_string(repository().join(format!("packs/{pack}/actions.yaml"))).unwrap()
     };
@@ -75,7 +75,7 @@ fn counts_as(pack: &Pack, mode: &str, said: ReviewResult, report: &str) -> Revie
 }
 
 #[test]
-fn an_open_critical_or_major_finding_raises_pass_and_nothing_else() {
+fn open_severe_finding_overrules_only_pass() {
     let modes = [
         ("sdd", "challenge", ReviewResult::NeedsRevision),
         ("sdd", "review", ReviewResult::NeedsChanges),
@@ -143,7 +143,7 @@ fn section() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn adding_a_finding_never_makes_a_result_milder(
+    fn added_finding_never_improves_a_result(
         // One without a severity counts as major until another section of the same id gives it one.
         sections in vec(section().prop_filter("rated", |section| section.contains("Severity")), 0..5),
         added in section().prop_filter("an open one", |section| !section.contains("settled")),

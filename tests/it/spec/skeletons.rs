@@ -17,7 +17,7 @@ fn shipped() -> String {
 }
 
 #[test]
-fn the_plan_prompt_shows_them_verbatim_in_every_rendering() {
+fn plan_prompt_shows_skeletons_verbatim() {
     let project = TestProject::new();
     let expected = format!("<skeleton>\n{}\n</skeleton>", shipped());
     assert!(expected.contains("\n</spec>\n"));
@@ -50,7 +50,7 @@ fn the_plan_prompt_shows_them_verbatim_in_every_rendering() {
 }
 
 #[test]
-fn a_spec_that_is_copied_from_the_prompt_passes_the_check_once_its_blanks_are_filled() {
+fn filled_skeleton_passes_the_check() {
     let project = TestProject::new();
     let xml = project.run(&["prompt", "plan", "Add login"]).ok();
     let system = UnifiedPrompt::from_xml(&xml)

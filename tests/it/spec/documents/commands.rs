@@ -4,7 +4,7 @@ use super::{SEEDS, login, seed};
 use crate::support::TestProject;
 
 #[test]
-fn the_commands_check_list_and_show_specs() {
+fn commands_check_list_and_show_specs() {
     let project = TestProject::new();
     assert_eq!(project.run(&["spec", "check"]).ok(), "");
     for id in SEEDS {
@@ -61,7 +61,7 @@ fn the_commands_check_list_and_show_specs() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_and_line() {
+fn problems_are_reported_with_file_and_line() {
     let project = TestProject::new();
     project.write(
         "agentd/specs/login.md",

@@ -27,7 +27,7 @@ fn with_third(text: &str, title: &str) -> String {
 }
 
 #[test]
-fn a_new_spec_is_version_1_of_today() {
+fn new_spec_is_version_1_of_today() {
     let merged = merge(
         None,
         None,
@@ -42,7 +42,7 @@ fn a_new_spec_is_version_1_of_today() {
 }
 
 #[test]
-fn edits_of_different_sections_are_both_taken() {
+fn edits_of_different_sections_are_merged() {
     let base = login();
     let current = with_third(
         &base.replace("lock the account", "lock it for an hour"),
@@ -131,7 +131,7 @@ graph TD
 }
 
 #[test]
-fn two_edits_of_one_section_are_a_conflict() {
+fn two_edits_of_one_section_conflict() {
     let base = login();
     let current = base.replace("lock the account", "lock it for an hour");
     let wanted = base
@@ -160,7 +160,7 @@ fn two_edits_of_one_section_are_a_conflict() {
 }
 
 #[test]
-fn the_same_id_added_twice_is_a_conflict() {
+fn same_id_added_twice_conflicts() {
     let base = login();
     let (one, other) = (with_third(&base, "Log"), with_third(&base, "Report"));
     assert_eq!(
@@ -175,7 +175,7 @@ fn the_same_id_added_twice_is_a_conflict() {
 }
 
 #[test]
-fn what_one_removes_and_the_other_leaves_is_gone_and_what_it_edits_is_a_conflict() {
+fn removal_merges_with_no_edit_and_conflicts_with_an_edit() {
     let full = with_third(&login(), "Log");
     let without = login();
     for (current, wanted) in [(&full, &without), (&without, &full)] {
@@ -193,7 +193,7 @@ fn what_one_removes_and_the_other_leaves_is_gone_and_what_it_edits_is_a_conflict
 }
 
 #[test]
-fn a_spec_added_twice_is_a_conflict_in_all_that_differs() {
+fn spec_added_twice_conflicts_where_it_differs() {
     let one = login();
     let other = with_third(&one, "Log")
         .replace("lock the account", "lock it")
@@ -212,7 +212,7 @@ fn a_spec_added_twice_is_a_conflict_in_all_that_differs() {
 }
 
 #[test]
-fn a_spec_that_is_gone_or_cannot_be_read_is_a_conflict() {
+fn missing_or_invalid_spec_conflicts() {
     let base = login();
     let wanted = base.replace("lock the account", "lock it");
     let gone = "login: it was removed since the change was planned";
@@ -265,7 +265,7 @@ fn titles_are_merged_like_sections() {
 
 /// A section that is renamed on one side takes nothing with it that the other side puts into it.
 #[test]
-fn a_part_without_a_section_is_a_conflict() {
+fn part_without_a_section_conflicts() {
     let base = login();
     let renamed = base.replace("## Requirements", "## Demands");
     let why = "### R3 - Log: the section in which it stands was removed";
@@ -290,7 +290,7 @@ fn a_part_without_a_section_is_a_conflict() {
 }
 
 #[test]
-fn nothing_is_left_is_a_conflict() {
+fn empty_result_conflicts() {
     let base = login();
     let drop = |id: &str, heading: &str, end: &str| {
         let start = base.find(heading).unwrap();
@@ -310,7 +310,7 @@ fn nothing_is_left_is_a_conflict() {
 }
 
 #[test]
-fn another_heading_is_merged_where_it_stands() {
+fn other_headings_are_merged_in_place() {
     let base = login().replace("\n## Acceptance", "\n### Notes\n\nOne.\n\n## Acceptance");
     let current = base.replace("lock the account", "lock it");
     // It belongs to what it follows.
@@ -345,7 +345,7 @@ fn another_heading_is_merged_where_it_stands() {
 }
 
 #[test]
-fn a_change_touches_what_it_adds_edits_or_removes() {
+fn change_touches_added_edited_and_removed_parts() {
     let base = with_third(&login(), "Log");
     let wanted = login()
         .replace("lock the account", "lock it")

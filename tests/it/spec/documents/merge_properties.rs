@@ -115,7 +115,7 @@ fn versions() -> impl Strategy<Value = [String; 3]> {
 
 /// Merges `versions` a few hundred times: a test that sees nothing but conflicts would prove little.
 #[test]
-fn versions_merge_often_and_conflict_often() {
+fn generated_versions_both_merge_and_conflict() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let merged = |_| {
         let [base, current, wanted] = versions().new_tree(&mut runner).unwrap().current();
@@ -157,12 +157,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn generated_specs_are_specs(spec in spec()) {
+    fn generated_specs_are_valid(spec in spec()) {
         prop_assert_eq!(check_spec(&spec), []);
     }
 
     #[test]
-    fn a_side_that_did_nothing_changes_nothing(base in spec(), edited in spec()) {
+    fn unchanged_side_changes_nothing(base in spec(), edited in spec()) {
         let wanted = merge(Some(&base), Some(&base), &edited, NOW).unwrap();
         prop_assert_eq!(sections(&wanted), sections(&edited));
         // Nobody else was there: the order is that of the change, too.
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_is_made_up([base, current, wanted] in versions()) {
+    fn merge_loses_and_invents_nothing([base, current, wanted] in versions()) {
         let (old, now, new) = (sections(&base), sections(&current), sections(&wanted));
         let names: BTreeSet<&String> = now.keys().chain(new.keys()).chain(old.keys()).collect();
         match merge(Some(&base), Some(&current), &wanted, NOW) {

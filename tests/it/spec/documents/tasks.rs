@@ -9,7 +9,7 @@ const TASKS: &str = "# Tasks\n\n## 1. Store\n- [x] 1.1 Keep names\n  - file: src
     nothing\n  - [ ] 2.1.1 Twice\n- [ ] loose\n";
 
 #[test]
-fn tasks_are_read_with_what_they_name() {
+fn tasks_are_parsed_with_their_references() {
     let read = Tasks::read(TASKS);
     let told: Vec<_> = read
         .tasks
@@ -63,7 +63,7 @@ fn order(tasks: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn dependencies_come_first_and_else_it_is_as_written() {
+fn dependencies_come_first_otherwise_file_order() {
     assert_eq!(order(TASKS).unwrap(), ["1.1", "2.1", "1.2", "2.1.1"]);
     assert_eq!(
         order("- [ ] 2.1 a\n- [ ] 1.1 b\n  - depends: 9.9\n").unwrap(),
@@ -78,7 +78,7 @@ fn dependencies_come_first_and_else_it_is_as_written() {
 
 /// A chain as long as this would end a recursive walk.
 #[test]
-fn a_long_chain_is_ordered() {
+fn long_dependency_chain_is_ordered() {
     let tasks: String = (0..50_000)
         .map(|n| format!("- [ ] 1.{n} x\n  - depends: 1.{}\n", n + 1))
         .collect();
@@ -87,7 +87,7 @@ fn a_long_chain_is_ordered() {
 }
 
 #[test]
-fn only_the_boxes_of_the_named_tasks_change() {
+fn only_the_named_tasks_are_ticked() {
     let crlf = TASKS.replace('\n', "\r\n");
     let expected = crlf
         .replace("- [ ] 1.2 Keep", "- [x] 1.2 Keep")
@@ -102,7 +102,7 @@ fn only_the_boxes_of_the_named_tasks_change() {
 
 proptest! {
     #[test]
-    fn ticking_changes_nothing_but_boxes(pieces in proptest::collection::vec(proptest::sample::select(vec![
+    fn ticking_changes_only_checkboxes(pieces in proptest::collection::vec(proptest::sample::select(vec![
         "- [ ] 1.1 a", "* [ ] 1.2 é", "  - [ ] 1.3", "- [x] 1.1", "\t+ [ ] 1.2", "```", "text", "\r\n", "\n", "\n\n", " ",
     ]), 0..30)) {
         let text = pieces.concat();
