@@ -53,7 +53,7 @@ fn bring_along(from: &TestProject, to: &Path) {
 }
 
 #[test]
-fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it_is_accepted() {
+fn cloned_ledger_is_shown_but_unused_until_trusted() {
     let (evil, victim) = (project(), project());
     bring_along(&evil, &victim.root());
     let words = [
@@ -127,7 +127,7 @@ fn a_ledger_that_came_with_a_clone_is_shown_and_nothing_follows_from_it_until_it
 }
 
 #[test]
-fn ones_own_ledger_needs_no_trust_until_another_stands_in_its_place() {
+fn own_ledger_needs_no_trust_until_replaced() {
     let (evil, victim) = (project(), project());
     for _ in 0..2 {
         victim
@@ -158,7 +158,7 @@ fn ones_own_ledger_needs_no_trust_until_another_stands_in_its_place() {
 }
 
 #[test]
-fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
+fn ledger_moved_with_its_project_needs_trust_again() {
     let project = project();
     let turn = [
         "turn",
@@ -182,7 +182,7 @@ fn a_ledger_that_was_moved_with_its_project_is_accepted_once_more() {
 }
 
 #[test]
-fn without_a_home_folder_a_ledger_is_made_for_this_run_or_not_at_all() {
+fn ledger_without_a_home_folder_lasts_for_one_run() {
     let project = project();
     let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     let refused = open_ledger(&workspace, AcceptNow::Nothing).unwrap_err();

@@ -22,7 +22,7 @@ fn hostile(root: &Path, change: &str) {
 }
 
 #[test]
-fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
+fn foreign_schema_object_is_refused_by_name() {
     let view = |name: &str| {
         format!("PRAGMA foreign_keys = off; DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS}")
     };
@@ -83,7 +83,7 @@ fn a_schema_that_is_not_ours_is_refused_with_the_name_of_what_is_foreign() {
 
 /// What an older version lacks is no reason to read what it must not have.
 #[test]
-fn a_foreign_object_is_refused_in_a_ledger_of_an_older_version_too() {
+fn foreign_object_is_refused_in_an_older_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let older = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1";
     hostile(
@@ -98,7 +98,7 @@ fn a_foreign_object_is_refused_in_a_ledger_of_an_older_version_too() {
 }
 
 #[test]
-fn no_command_reads_a_ledger_with_views() {
+fn commands_refuse_a_ledger_with_views() {
     let project = TestProject::new();
     let views = ["turns", "sessions", "events"]
         .map(|name| format!("DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS};"))

@@ -179,7 +179,7 @@ fn all(store: &dyn Store) -> Vec<TurnRow> {
 }
 
 #[test]
-fn a_session_that_is_held_is_refused_with_who_and_since_when() {
+fn locked_session_is_refused_with_holder_and_time() {
     each(|store| {
         let name = session("add-login");
         let first = store
@@ -210,7 +210,7 @@ fn a_session_that_is_held_is_refused_with_who_and_since_when() {
 }
 
 #[test]
-fn a_lease_that_was_taken_over_writes_nothing() {
+fn stolen_lease_cannot_write() {
     each(|store| {
         let name = session("add-login");
         let old = claim(store, "add-login");
@@ -246,7 +246,7 @@ fn a_lease_that_was_taken_over_writes_nothing() {
 }
 
 #[test]
-fn a_released_session_is_free_and_its_leases_stay_void() {
+fn released_session_is_free_and_old_leases_stay_invalid() {
     each(|store| {
         let first = claim(store, "add-login");
         store.release(&first).unwrap();
@@ -277,7 +277,7 @@ fn a_released_session_is_free_and_its_leases_stay_void() {
 }
 
 #[test]
-fn held_sessions_are_listed_by_name_with_their_last_sign_of_life() {
+fn locked_sessions_are_listed_with_their_heartbeat() {
     each(|store| {
         let leases = ["b", "c", "a"].map(|name| claim(store, name));
         store.heartbeat(&leases[0], at(500)).unwrap();
@@ -375,7 +375,7 @@ fn every_event() -> Vec<Event> {
 }
 
 #[test]
-fn events_come_back_as_they_were_recorded() {
+fn events_round_trip() {
     each(|store| {
         let (one, two) = (claim(store, "one"), claim(store, "two"));
         let events = every_event();
@@ -411,7 +411,7 @@ fn events_come_back_as_they_were_recorded() {
 }
 
 #[test]
-fn an_entry_is_recorded_whole_or_not_at_all() {
+fn entry_is_recorded_atomically() {
     each(|store| {
         let lease = claim(store, "add-login");
         let events = [
@@ -432,7 +432,7 @@ fn an_entry_is_recorded_whole_or_not_at_all() {
 }
 
 #[test]
-fn every_text_that_an_event_names_must_be_there() {
+fn events_must_name_existing_texts() {
     let mut asked_again = called(1, 1, "run", tokens(0));
     if let Event::Called { prompt, .. } = &mut asked_again {
         prompt.push(segment("once more"));
@@ -507,7 +507,7 @@ fn every_text_that_an_event_names_must_be_there() {
 }
 
 #[test]
-fn texts_are_found_by_their_hash_and_by_nothing_else() {
+fn texts_are_found_only_by_hash() {
     let noise: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let texts: [&[u8]; 5] = [b"", b"a", &[0, 255, 0], &[b'x'; 3_000], &noise];
     each(|store| {
@@ -547,7 +547,7 @@ fn texts_are_found_by_their_hash_and_by_nothing_else() {
 }
 
 #[test]
-fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
+fn turn_is_one_row_from_start_to_reply() {
     let begun = TurnRow {
         session: session("add-login"),
         turn: 1,
@@ -613,7 +613,7 @@ fn a_turn_stands_on_one_line_from_its_start_to_its_reply() {
 }
 
 #[test]
-fn turns_are_listed_newest_last_and_no_more_than_asked_for() {
+fn turns_are_listed_newest_last_up_to_the_limit() {
     each(|store| {
         let (a, b) = (claim(store, "a"), claim(store, "b"));
         for (lease, turn) in [(&b, 1), (&a, 1), (&a, 2), (&b, 5), (&a, 3)] {
@@ -637,7 +637,7 @@ fn turns_are_listed_newest_last_and_no_more_than_asked_for() {
 
 /// No step is committed twice, and none without the one that it rests on.
 #[test]
-fn a_step_that_cannot_follow_is_refused() {
+fn invalid_transition_is_refused() {
     let start = |turn| Event::Started(Box::new(started(turn)));
     let answer = |turn, call| Event::Answered(Box::new(answered(turn, call, tokens(1), 1)));
     let launch = |turn, call| Event::Launched {

@@ -50,7 +50,7 @@ fn spent(amount: Amount, turns: u64, seconds: u64) -> Spent {
 }
 
 #[test]
-fn a_call_counts_as_reserved_until_it_is_settled() {
+fn call_counts_as_reserved_until_settled() {
     each(|store| {
         let lease = claim(store, "add-login");
         let free = Budget::default();
@@ -108,7 +108,7 @@ fn a_call_counts_as_reserved_until_it_is_settled() {
 
 /// Two turns of 40 tokens, 40 cents and 4 s are taken; the third call reserves 30 tokens and 30 cents.
 #[test]
-fn a_call_over_its_budget_is_refused_and_nothing_of_it_recorded() {
+fn call_over_budget_is_refused_and_not_recorded() {
     const CENT: u64 = 10_000;
     let cases: [(Caps, Option<&str>); 8] = [
         (
@@ -232,7 +232,7 @@ fn a_call_over_its_budget_is_refused_and_nothing_of_it_recorded() {
 }
 
 #[test]
-fn a_second_call_of_a_turn_needs_no_second_turn_of_the_budget() {
+fn second_call_of_a_turn_uses_no_second_turn() {
     each(|store| {
         let lease = claim(store, "add-login");
         let caps = Caps {
@@ -266,7 +266,7 @@ fn a_second_call_of_a_turn_needs_no_second_turn_of_the_budget() {
 }
 
 #[test]
-fn what_an_agent_reports_may_be_any_number() {
+fn any_reported_usage_is_accepted() {
     each(|store| {
         let lease = claim(store, "add-login");
         let most = Amount {
@@ -337,7 +337,7 @@ fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU6
 const REFUSED: u64 = 30;
 
 #[test]
-fn eight_that_share_a_budget_never_exceed_it() {
+fn eight_threads_never_exceed_a_shared_budget() {
     let budget = Budget {
         run: Caps {
             tokens: Some(1_000),
@@ -364,7 +364,7 @@ fn eight_that_share_a_budget_never_exceed_it() {
 }
 
 #[test]
-fn eight_that_open_the_ledger_each_for_itself_share_a_budget_too() {
+fn eight_ledger_handles_share_a_budget() {
     let budget = Budget {
         run: Caps {
             tokens: Some(600),

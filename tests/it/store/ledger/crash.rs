@@ -33,13 +33,13 @@ fn child(role: &str, folder: &Path) -> Command {
 fn as_child() -> [String; 3] {
     [
         "--exact".to_owned(),
-        test_name(module_path!(), "a_child_plays_its_role"),
+        test_name(module_path!(), "child_plays_its_role"),
         "--nocapture".to_owned(),
     ]
 }
 
 #[test]
-fn a_child_plays_its_role() {
+fn child_plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
@@ -130,7 +130,7 @@ fn check_whole(store: &SqliteStore, name: &str, last: u64) {
 }
 
 #[test]
-fn four_processes_write_at_once_without_an_error() {
+fn four_processes_write_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a", "b", "c", "d"];
     // None of them finds a ledger, so they make one together too.
@@ -149,7 +149,7 @@ fn four_processes_write_at_once_without_an_error() {
 }
 
 #[test]
-fn of_eight_that_ask_for_a_session_one_gets_it() {
+fn one_of_eight_processes_gets_the_session() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..5 {
         let granted = thread::scope(|scope| {
@@ -185,7 +185,7 @@ fn kill_after(mut child: Child, turns: usize) -> Option<u64> {
 }
 
 #[test]
-fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
+fn killed_writer_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let mut before = 0;
     for round in 0..20 {
@@ -203,7 +203,7 @@ fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_makes_the_ledger_leaves_none_or_a_whole_one() {
+fn kill_during_creation_leaves_no_partial_ledger() {
     for round in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let mut child = child("open", folder.path()).spawn().unwrap();
@@ -246,7 +246,7 @@ fn fill(disk: &Path) {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
+fn full_disk_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=2m tmpfs . && cd \"$PWD\" || exit 99; exec \"$@\"";
@@ -276,7 +276,7 @@ fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
             panic!("{}", String::from_utf8_lossy(&output.stderr))
         }
         _ => did_not_run(
-            "a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room",
+            "full_disk_loses_nothing",
             "a disk of its own needs namespaces, and namespaces are not granted",
         ),
     }
@@ -296,7 +296,7 @@ fn read_only(folder: &Path) {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_written_says_so() {
+fn unwritable_ledger_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
     let modes = [
@@ -328,7 +328,7 @@ fn a_ledger_that_cannot_be_written_says_so() {
             String::from_utf8_lossy(&output.stderr)
         ),
         Err(_) => did_not_run(
-            "a_ledger_that_cannot_be_written_says_so",
+            "unwritable_ledger_is_reported",
             "no other user may run the tests, and namespaces are not granted",
         ),
     }

@@ -70,7 +70,7 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
 }
 
 #[test]
-fn verifying_names_the_first_event_that_is_not_as_it_was() {
+fn verify_names_the_first_changed_event() {
     let prompt = blob_id(b"prompt");
     let named = format!("event 3 of the session `a` names the text {prompt}, which is not there");
     let cases = [
@@ -175,7 +175,7 @@ fn verifying_names_the_first_event_that_is_not_as_it_was() {
 }
 
 #[test]
-fn a_text_that_is_no_longer_what_its_name_says_is_not_given_out() {
+fn text_with_a_wrong_hash_is_not_returned() {
     for change in [
         "bytes = zeroblob(length(bytes))",
         "bytes = zeroblob(10000)",
@@ -231,7 +231,7 @@ fn told(root: &Path) -> Result<String, String> {
 
 /// Whatever byte of the file is changed, what happened is told as it was or not at all.
 #[test]
-fn a_changed_byte_is_noticed_or_without_meaning() {
+fn changed_byte_is_detected_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let file = ledger(folder.path());
     let original = fs::read(&file).unwrap();
@@ -256,7 +256,7 @@ fn a_changed_byte_is_noticed_or_without_meaning() {
 }
 
 #[test]
-fn a_ledger_that_was_cut_short_is_refused() {
+fn truncated_ledger_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = ledger(folder.path());
     let original = fs::read(&file).unwrap();

@@ -36,7 +36,7 @@ fn refused(root: &Path, words: &str) {
 }
 
 #[test]
-fn only_its_owner_may_look_into_the_ledger_and_no_work_tree_looks_changed() {
+fn ledger_is_private_and_ignored_by_git() {
     let project = TestProject::new();
     let root = project.root();
     let store = SqliteStore::open(&root).unwrap();
@@ -67,7 +67,7 @@ fn only_its_owner_may_look_into_the_ledger_and_no_work_tree_looks_changed() {
 }
 
 #[test]
-fn what_is_left_of_a_removed_ledger_is_no_part_of_a_new_one() {
+fn leftovers_of_a_removed_ledger_are_not_reused() {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = SqliteStore::open(old.path()).unwrap();
     claim(&store, "add-login");
@@ -82,7 +82,7 @@ fn what_is_left_of_a_removed_ledger_is_no_part_of_a_new_one() {
 }
 
 #[test]
-fn what_others_may_read_is_closed_to_them() {
+fn readable_files_are_made_private() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
     let (inner, file) = (folder.path().join(".agentd"), ledger(folder.path()));
@@ -93,7 +93,7 @@ fn what_others_may_read_is_closed_to_them() {
 }
 
 #[test]
-fn links_and_odd_things_are_not_opened() {
+fn links_and_special_files_are_not_opened() {
     let elsewhere = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(elsewhere.path()).unwrap());
 
@@ -134,13 +134,13 @@ fn links_and_odd_things_are_not_opened() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_not_opened() {
+fn files_of_another_user_are_not_opened() {
     for name in [".agentd", ".agentd/ledger.db"] {
         let folder = tempfile::tempdir().unwrap();
         drop(SqliteStore::open(folder.path()).unwrap());
         if chown(folder.path().join(name), Some(12_345), None).is_err() {
             did_not_run(
-                "what_belongs_to_another_user_is_not_opened",
+                "files_of_another_user_are_not_opened",
                 "only root gives files away, and namespaces are not granted",
             );
             return;
@@ -150,7 +150,7 @@ fn what_belongs_to_another_user_is_not_opened() {
 }
 
 #[test]
-fn reading_makes_nothing() {
+fn reading_creates_nothing() {
     let folder = tempfile::tempdir().unwrap();
     assert!(SqliteStore::open_existing(folder.path()).unwrap().is_none());
     assert!(!folder.path().join(".agentd").exists());
@@ -166,7 +166,7 @@ fn reading_makes_nothing() {
 }
 
 #[test]
-fn a_ledger_of_a_newer_version_is_left_alone() {
+fn ledger_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
     let database = Connection::open(ledger(folder.path())).unwrap();
@@ -181,7 +181,7 @@ fn a_ledger_of_a_newer_version_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_ledger_is_left_alone() {
+fn other_files_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".agentd")).unwrap();
     let file = ledger(folder.path());
@@ -203,7 +203,7 @@ fn what_is_no_ledger_is_left_alone() {
 }
 
 #[test]
-fn what_was_recorded_is_neither_changed_nor_removed() {
+fn recorded_rows_cannot_be_changed_or_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     commit(
@@ -270,7 +270,7 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
 }
 
 #[test]
-fn ten_turns_that_share_most_of_their_prompt_cost_little_more_than_one() {
+fn turns_with_similar_prompts_share_storage() {
     const PIECE: usize = 100_000;
     let random = |number| noise(number, PIECE);
     let (one, ten) = (size_of(1, random), size_of(10, random));

@@ -92,7 +92,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
 }
 
 #[test]
-fn the_newest_of_each_agent_model_and_kind_are_kept() {
+fn newest_measurements_of_each_kind_are_kept() {
     each(|store| {
         let others = [
             tokens("codex", Some("opus"), 0),
@@ -129,7 +129,7 @@ fn the_newest_of_each_agent_model_and_kind_are_kept() {
 }
 
 #[test]
-fn a_ledger_of_an_earlier_version_goes_on() {
+fn ledger_of_an_earlier_version_is_upgraded() {
     let second = "DROP TABLE links; PRAGMA user_version = 2;";
     let first = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1;";
     for older in [first, second] {
@@ -181,7 +181,7 @@ fn goes_on(older: &str) {
 }
 
 #[test]
-fn a_measurement_that_was_changed_is_named() {
+fn changed_measurement_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
     store.measure(&tokens("claude", None, 1), at(0)).unwrap();

@@ -168,7 +168,7 @@ fn told(store: &dyn Store) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_stores_give_the_same_answers(steps in vec(step(), 1..40)) {
+    fn stores_behave_identically(steps in vec(step(), 1..40)) {
         let folder = tempfile::tempdir().unwrap();
         let memory = MemoryStore::default();
         let disk = SqliteStore::open(folder.path()).unwrap();

@@ -55,7 +55,7 @@ fn refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, wor
 }
 
 #[test]
-fn what_others_have_recorded_meanwhile_is_no_change() {
+fn concurrent_records_are_not_tampering() {
     let folder = tempfile::tempdir().unwrap();
     let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
     let marks = store.marks().unwrap();
@@ -100,7 +100,7 @@ fn edit_raw(file: &Path, from: &str, to: &str) -> bool {
 
 /// An edit of the bytes of the database or of its log, which SQLite itself does not notice.
 #[test]
-fn an_edit_without_sqlite_is_found() {
+fn edit_without_sqlite_is_detected() {
     for name in ["ledger.db", "ledger.db-wal"] {
         let folder = tempfile::tempdir().unwrap();
         let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
@@ -126,7 +126,7 @@ fn an_edit_without_sqlite_is_found() {
 }
 
 #[test]
-fn a_changed_row_is_found_and_named() {
+fn changed_row_is_detected_and_named() {
     let cases = [
         (
             "UPDATE events SET body = replace(body, 'NEEDS_CHANGES', 'PASS') WHERE session = 1",
@@ -171,7 +171,7 @@ fn a_changed_row_is_found_and_named() {
 
 /// The chain has no key, so whoever edits the ledger can make it whole again; what this process remembers shows it.
 #[test]
-fn a_ledger_that_was_chained_again_is_found_by_what_it_held_before() {
+fn rehashed_ledger_is_detected() {
     let (folder, forged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
     let marks = store.marks().unwrap();
@@ -197,7 +197,7 @@ fn a_ledger_that_was_chained_again_is_found_by_what_it_held_before() {
 }
 
 #[test]
-fn an_older_copy_in_its_place_is_found() {
+fn older_copy_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
     let older = folder.path().join("older.db");
@@ -223,7 +223,7 @@ fn an_older_copy_in_its_place_is_found() {
 
 /// Only the holder of a lease may write, but a lease is nothing more than a number in the file.
 #[test]
-fn an_event_of_someone_else_in_a_session_that_is_held_is_found_and_nothing_follows_it() {
+fn foreign_event_in_a_locked_session_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
     let marks = store.marks().unwrap();
