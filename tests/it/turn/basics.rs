@@ -39,7 +39,7 @@ fn turn(project: &TestProject, mode: &str, text: &str, more: &[&str]) -> Run {
 const PLAN: &str = include_str!("../../data/script/change.yaml");
 
 #[test]
-fn a_turn_goes_through_all_rooms() {
+fn turn_passes_through_all_rooms() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
@@ -87,7 +87,7 @@ fn a_turn_goes_through_all_rooms() {
 }
 
 #[test]
-fn verdicts_faults_and_tasks_lead_where_the_pack_says() {
+fn verdicts_faults_and_tasks_select_the_next_mode() {
     let project = TestProject::new();
     project.write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
     let (workspace, store) = (workspace(&project), MemoryStore::default());
@@ -128,7 +128,7 @@ fn verdicts_faults_and_tasks_lead_where_the_pack_says() {
 }
 
 #[test]
-fn a_script_that_does_not_fit_ends_the_turn_and_leaves_a_trace() {
+fn mismatched_script_fails_the_turn_and_is_recorded() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
@@ -149,7 +149,7 @@ fn a_script_that_does_not_fit_ends_the_turn_and_leaves_a_trace() {
 }
 
 #[test]
-fn the_command_takes_a_turn() {
+fn command_takes_a_turn() {
     let project = TestProject::new();
     project.write("script.yaml", PLAN);
     let run = turn(&project, "plan", "Add login", &[]);
@@ -169,7 +169,7 @@ fn the_command_takes_a_turn() {
 }
 
 #[test]
-fn a_turn_without_a_verdict_says_so_with_its_exit_code_and_loses_nothing() {
+fn missing_verdict_sets_the_exit_code() {
     let project = TestProject::new();
     project.write("agentd/changes/add-login/proposal.md", "# Login\n");
     let script = "format: 1\nturns:\n  - reply: |\n      Hm.\n      <content_update target=\"CHALLENGE.md\">\n      C\n      </content_update>\n";
@@ -184,7 +184,7 @@ fn a_turn_without_a_verdict_says_so_with_its_exit_code_and_loses_nothing() {
 }
 
 #[test]
-fn a_change_is_required_where_the_pack_requires_one() {
+fn change_is_required_where_the_pack_requires_it() {
     let project = TestProject::new();
     project.write("script.yaml", "format: 1\nturns: [{reply: x}]\n");
     let turn = |args: &[&str]| {
@@ -208,7 +208,7 @@ fn a_change_is_required_where_the_pack_requires_one() {
 }
 
 #[test]
-fn a_link_does_not_lead_writes_out_of_the_project() {
+fn link_out_of_the_project_is_not_written_through() {
     let project = TestProject::new();
     let outside = project.home().join("outside");
     std::fs::create_dir_all(&outside).unwrap();
@@ -223,7 +223,7 @@ fn a_link_does_not_lead_writes_out_of_the_project() {
 
 /// Neither a folder nor a file appears where a link inside the change leads.
 #[test]
-fn a_link_inside_a_change_leads_nowhere_either() {
+fn link_inside_a_change_is_not_written_through() {
     let project = TestProject::new();
     project.write("agentd/changes/add-login/proposal.md", "x");
     let specs = project.root().join("agentd/changes/add-login/specs");
@@ -260,7 +260,7 @@ fn a_link_inside_a_change_leads_nowhere_either() {
 }
 
 #[test]
-fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
+fn truncated_reply_keeps_the_mode() {
     let project = TestProject::new();
     let script = "format: 1\nturns:\n  - reply: |\n      <review>PASS</review>\n      <content_update target=\"proposal.md\">\n      # P\n";
     project.write("script.yaml", script);
@@ -276,7 +276,7 @@ fn a_reply_that_is_cut_off_does_not_leave_its_mode() {
 }
 
 #[test]
-fn other_agents_and_missing_scripts_are_refused_clearly() {
+fn unknown_agents_and_missing_scripts_are_refused() {
     let project = TestProject::new();
     project
         .run(&["turn", "plan", "x", "--agent", "nobody"])
@@ -293,7 +293,7 @@ fn other_agents_and_missing_scripts_are_refused_clearly() {
 }
 
 #[test]
-fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
+fn unfinished_action_keeps_the_mode() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
@@ -322,7 +322,7 @@ fn a_mode_is_not_left_while_something_asked_for_is_not_done() {
 
 /// A plan may go without a verdict, but not with one that is worse than PASS and not clear.
 #[test]
-fn an_unclear_verdict_is_not_taken_for_none() {
+fn unclear_verdict_differs_from_none() {
     for reply in [
         "```xml\\n<review>NEEDS_REVISION</review>\\n```\\nSee above.",
         "Hm. <review>NEEDS_REVISION",
@@ -376,7 +376,7 @@ fn written_files_have_ordinary_permissions() {
 /// The pack takes ten turns and cuts to 85 %: of 12 the last ten; of 13, which are too many since then, the last eight; of
 /// 14 the same and one more.
 #[test]
-fn the_start_of_the_history_stays_from_turn_to_turn() {
+fn history_start_is_stable_between_turns() {
     let project = TestProject::new();
     let workspace = Workspace::open(
         project.root(),

@@ -61,7 +61,7 @@ fn ours(project: &TestProject) -> u64 {
 }
 
 #[test]
-fn a_call_of_one_request_is_a_sample_and_three_are_used() {
+fn three_single_request_calls_calibrate_the_count() {
     let project = project();
     let before = project
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--json"])
@@ -121,7 +121,7 @@ fn a_call_of_one_request_is_a_sample_and_three_are_used() {
 }
 
 #[test]
-fn calls_that_may_add_up_several_requests_are_no_samples() {
+fn calls_with_several_requests_are_not_samples() {
     let project = project();
     turn(&project, "busy");
     turn(&project, "silent");
@@ -134,7 +134,7 @@ fn calls_that_may_add_up_several_requests_are_no_samples() {
 }
 
 #[test]
-fn a_prompt_that_seems_cut_is_warned_of_and_tells_no_factor() {
+fn truncated_prompt_is_warned_about_and_not_a_sample() {
     let project = TestProject::new();
     let script = format!(
         "format: 1\nturns:\n- {{reply: \"{REPLY}<review>PASS</review>\", usage: {{input: 300}}}}\n"
@@ -172,7 +172,7 @@ fn a_prompt_that_seems_cut_is_warned_of_and_tells_no_factor() {
 }
 
 #[test]
-fn a_call_that_failed_or_names_no_model_is_no_sample() {
+fn failed_calls_and_calls_without_model_are_not_samples() {
     let project = TestProject::new();
     project.write(
         "cut.yaml",
@@ -207,7 +207,7 @@ fn a_call_that_failed_or_names_no_model_is_no_sample() {
 }
 
 #[test]
-fn a_measured_reliability_takes_the_place_of_a_guess_and_of_nothing_else() {
+fn measured_reliability_replaces_only_an_estimate() {
     let project = TestProject::new();
     let store = SqliteStore::open(&project.root()).unwrap();
     let probe = |model: &str, right: bool| {

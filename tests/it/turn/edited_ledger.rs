@@ -17,7 +17,7 @@ fn describe_editor(project: &TestProject, line: &str) {
 }
 
 #[test]
-fn an_agent_that_puts_an_older_ledger_in_place_fails_its_turn() {
+fn agent_that_restores_an_older_ledger_fails_its_turn() {
     let project = TestProject::new();
     let plan = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
     describe(&project, &[("agent", &[&plan], "")]);
@@ -59,7 +59,7 @@ fn an_agent_that_puts_an_older_ledger_in_place_fails_its_turn() {
 
 /// The edited ledger passes every check by itself, so the run that saw the edit makes the next ones refuse it.
 #[test]
-fn a_ledger_that_was_edited_during_a_call_must_be_accepted_again() {
+fn ledger_edited_during_a_call_needs_trust_again() {
     let project = TestProject::new();
     let plan = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
     describe(&project, &[("agent", &[&plan], "")]);
@@ -100,7 +100,7 @@ fn a_ledger_that_was_edited_during_a_call_must_be_accepted_again() {
 }
 
 #[test]
-fn an_agent_that_leaves_the_ledger_alone_passes() {
+fn agent_that_leaves_the_ledger_alone_passes() {
     let project = TestProject::new();
     project.without_run();
     describe_editor(&project, "true");

@@ -35,7 +35,7 @@ fn answered(project: &TestProject, agent: &str, shown: &[String], reply: &str) -
 }
 
 #[test]
-fn only_agents_without_tools_are_told_so_and_only_where_files_are_built_how_to_edit_them() {
+fn edit_format_is_explained_only_to_agents_without_tools() {
     let project = project();
     let prompt = |mode: &str, agent: &[&str]| {
         let args = [&["prompt", mode, "Do it", "--change", "x"][..], agent].concat();
@@ -70,7 +70,7 @@ fn only_agents_without_tools_are_told_so_and_only_where_files_are_built_how_to_e
 
 /// Whoever repeats the block, or all of the prompt, asks for nothing.
 #[test]
-fn what_an_agent_is_told_is_no_reply() {
+fn edit_instructions_do_not_parse_as_edits() {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
     let grammar = pack.grammar(&Mode::new("implement").unwrap()).unwrap();
     for name in ["no_tools.md", "no_tools_edits.md"] {
@@ -85,7 +85,7 @@ fn what_an_agent_is_told_is_no_reply() {
 }
 
 #[test]
-fn an_agent_with_tools_edits_the_tree_itself() {
+fn agent_with_tools_edits_the_tree_itself() {
     let project = project();
     project.write("a.txt", "one\n");
     let reply = "<content_update target=\"a.txt\">\ntwo\n</content_update>\n\
@@ -112,7 +112,7 @@ fn an_agent_with_tools_edits_the_tree_itself() {
 
 /// A reader stays a reader: only a mode that says so lets a reply edit the tree.
 #[test]
-fn no_reply_edits_the_tree_in_a_mode_that_reads() {
+fn reply_cannot_edit_in_a_read_only_mode() {
     let project = project();
     let driver = Replay::new(Reply::of(
         "<content_update target=\"a.txt\">\ntwo\n</content_update>\n",
@@ -131,7 +131,7 @@ fn no_reply_edits_the_tree_in_a_mode_that_reads() {
 }
 
 #[test]
-fn an_edited_file_keeps_its_mode() {
+fn edited_file_keeps_its_permissions() {
     use std::os::unix::fs::PermissionsExt;
     let project = project();
     project.write("run.sh", "echo one\n");
@@ -149,7 +149,7 @@ fn an_edited_file_keeps_its_mode() {
 
 /// A thousand hunks in a file of ten thousand lines are no matter of minutes; one more is refused.
 #[test]
-fn large_diffs_are_applied_or_refused_in_time() {
+fn large_diffs_finish_in_time() {
     let project = project();
     let line = |number: usize| format!("line {number} of a long file\n");
     let text: String = (0..10_000).map(line).collect();
@@ -184,7 +184,7 @@ fn large_diffs_are_applied_or_refused_in_time() {
 
 /// The whole way: a command that is a plain pipe builds a change, and the next turn is shown what it made.
 #[test]
-fn a_plain_pipe_runs_every_phase() {
+fn pipe_agent_runs_every_phase() {
     let project = TestProject::new();
     project.without_run();
     project
@@ -266,7 +266,7 @@ fn a_plain_pipe_runs_every_phase() {
 
 /// Without a session nothing is written, as ever.
 #[test]
-fn without_a_session_edits_are_told_and_not_done() {
+fn edits_without_a_session_are_reported_but_not_applied() {
     let project = TestProject::new();
     let folder = project.user_folder().join("packs/bare");
     write(
@@ -319,7 +319,7 @@ fn without_a_session_edits_are_told_and_not_done() {
 
 /// A folder that becomes a link between the check of a path and its use leads nowhere else.
 #[test]
-fn a_folder_that_is_replaced_by_a_link_while_a_file_is_removed_leads_nowhere_else() {
+fn folder_replaced_by_a_link_during_removal_is_not_followed() {
     let project = project();
     let outside = project.home().join("outside");
     let (trace, release) = (project.home().join("trace"), project.home().join("release"));

@@ -121,7 +121,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn a_turn_is_taken_with_a_model_of_a_server() {
+fn turn_runs_with_a_model_server() {
     let usage = json!({"input": 900, "cache_read": 100, "output": 40, "reasoning": 5});
     let stage = Stage::new(&json!([{"text": REPLY, "usage": usage, "chunk": 11}]));
     let shown = stage.run(&[&["prompt"], &TURN[1..]].concat()).ok();
@@ -178,7 +178,7 @@ fn a_turn_is_taken_with_a_model_of_a_server() {
 }
 
 #[test]
-fn models_without_tools_are_sent_messages_where_others_are_sent_flat_text() {
+fn model_servers_get_messages_instead_of_flat_text() {
     let stage = Stage::new(&json!([{"text": "<message>Welcome.</message>"}]));
     let ask = ["architect", "Begin", "--pack", "foreman", "--agent"];
     let prompt = |more: &[&str]| stage.run(&[&["prompt"], &ask[..], more].concat()).ok();
@@ -213,7 +213,7 @@ fn models_without_tools_are_sent_messages_where_others_are_sent_flat_text() {
 }
 
 #[test]
-fn a_model_that_asks_to_wait_is_asked_again() {
+fn rate_limited_request_is_retried() {
     let stage = Stage::new(&json!([
         {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}},
         {"text": REPLY},
@@ -227,7 +227,7 @@ fn a_model_that_asks_to_wait_is_asked_again() {
 }
 
 #[test]
-fn failures_are_told_with_a_hint() {
+fn failures_are_reported_with_a_hint() {
     let context = "prompt is too long: 14031 tokens > 8192 maximum";
     let stage = Stage::new(&json!([
         {"status": 401, "message": format!("bad key {KEY}")},
@@ -261,7 +261,7 @@ fn failures_are_told_with_a_hint() {
 }
 
 #[test]
-fn an_agent_that_nobody_knows_is_answered_with_those_there_are() {
+fn unknown_agent_error_lists_known_agents() {
     let stage = Stage::new(&json!([{"text": "no"}]));
     let with = |agent: &str| stage.run(&["turn", "plan", "x", "--agent", agent]);
     with("mine").fails(
@@ -284,7 +284,7 @@ fn an_agent_that_nobody_knows_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn a_budget_holds_for_models_of_servers() {
+fn budget_applies_to_model_servers() {
     let stage = Stage::new(&json!([{"text": REPLY, "usage": {"input": 90_000, "output": 10_000}}]));
     stage.settings("[budget.session]\ntokens = 100000\n");
     stage.run(&TURN).ok();
@@ -298,7 +298,7 @@ fn a_budget_holds_for_models_of_servers() {
 }
 
 #[test]
-fn a_model_that_is_silent_is_stopped() {
+fn silent_model_is_stopped() {
     let stall = json!({"text": "abcdef", "chunk": 2, "stall_after": 2});
     let stage = Stage::new(&json!([{"hang": true}, stall]));
     stage.settings("[limits]\nidle_seconds = 1\ngrace_seconds = 1\n");
@@ -344,7 +344,7 @@ fn a_model_that_is_silent_is_stopped() {
 }
 
 #[test]
-fn a_signal_stops_a_model_in_mid_reply() {
+fn signal_stops_a_model_mid_reply() {
     let stage =
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.started("<message>Planned.");
@@ -366,7 +366,7 @@ fn a_signal_stops_a_model_in_mid_reply() {
 }
 
 #[test]
-fn what_was_said_before_the_program_was_killed_is_kept() {
+fn partial_reply_before_a_kill_is_kept() {
     let stage =
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.started("<message>Planned.");
@@ -391,7 +391,7 @@ fn what_was_said_before_the_program_was_killed_is_kept() {
 }
 
 #[test]
-fn a_server_that_a_project_names_is_asked_only_if_it_is_trusted() {
+fn server_of_a_project_requires_trust() {
     let stage = Stage::new(&json!([{"text": REPLY}]));
     let user = stage.project.user_folder().join("agents.yaml");
     fs::rename(user, stage.project.root().join("agents.yaml")).unwrap();

@@ -43,7 +43,7 @@ fn reply(run: &Run) -> String {
 }
 
 #[test]
-fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
+fn model_of_a_mode_applies_to_its_agent_and_flags_override_it() {
     let project = project(
         "[modes.plan]\nagent = \"one\"\nmodel = \"set\"\n[modes.challenge]\nagent = \"one:named\"\nmodel = \"set\"\n",
     );
@@ -79,7 +79,7 @@ fn the_model_of_a_mode_is_for_its_own_agent_and_flags_take_precedence() {
 }
 
 #[test]
-fn a_mode_may_be_held_to_less_than_the_pack_allows() {
+fn settings_can_restrict_the_permissions_of_a_mode() {
     let turn = [
         "turn",
         "implement",
@@ -106,7 +106,7 @@ fn a_mode_may_be_held_to_less_than_the_pack_allows() {
 
 /// An agent without tools has its files written for it, and not in a mode that may only read.
 #[test]
-fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
+fn edits_are_refused_in_a_mode_restricted_to_reading() {
     for (settings, edited) in [
         ("", true),
         ("[modes.implement]\npermission = \"read-only\"\n", false),
@@ -135,7 +135,7 @@ fn what_a_reply_would_edit_is_refused_in_a_mode_that_was_held_to_reading() {
 }
 
 #[test]
-fn the_limits_of_a_mode_stand_in_for_those_of_all() {
+fn limits_of_a_mode_override_the_general_ones() {
     let settings = "[limits]\nwall_seconds = 1\ngrace_seconds = 0\n[modes.plan]\nwall_seconds = 600\n\
                     [modes.challenge]\nidle_seconds = 1\nwall_seconds = 600\n";
     let project = project(settings);
@@ -149,7 +149,7 @@ fn the_limits_of_a_mode_stand_in_for_those_of_all() {
 }
 
 #[test]
-fn settings_for_a_mode_that_there_is_not_are_told() {
+fn settings_of_an_unknown_mode_are_reported() {
     let run = project("[modes.plann]\nmodel = \"x\"\n").run(&["prompt", "plan", "Go"]);
     assert!(
         run.stderr

@@ -22,7 +22,7 @@ fn shown_and_sent(project: &TestProject, ask: &[&str]) -> String {
 }
 
 #[test]
-fn the_prompt_of_a_session_is_the_one_that_its_next_turn_sends() {
+fn preview_equals_the_prompt_of_the_next_turn() {
     let project = TestProject::new();
     let reply = answer(
         &project,
@@ -45,7 +45,7 @@ fn the_prompt_of_a_session_is_the_one_that_its_next_turn_sends() {
 
 /// What a state file said once is in the ledger; another file takes its place, in the prompt as in the turn.
 #[test]
-fn what_was_described_is_shown_until_it_is_described_anew() {
+fn state_is_shown_until_replaced() {
     let project = TestProject::new();
     describe(&project, &[("agent", &["out Yes."], "")]);
     let state = |title: &str| {
@@ -83,7 +83,7 @@ fn what_was_described_is_shown_until_it_is_described_anew() {
 }
 
 #[test]
-fn the_model_of_a_definition_counts_for_prompt_and_turn_alike() {
+fn model_of_a_definition_applies_to_prompt_and_turn() {
     let project = TestProject::new();
     let definition = "format: 1\nagents:\n  small: {argv: [sh, -c, 'echo \"$@\"', sh, [--model, '{model}']], model: \"llama3.2:3b\"}\n";
     write(&project.user_folder().join("agents.yaml"), definition);

@@ -51,7 +51,7 @@ fn results(project: &TestProject) -> Vec<Value> {
 }
 
 #[test]
-fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
+fn finished_turn_leaves_nothing_to_resume() {
     let project = TestProject::new();
     answering(&project, "Planned.\n");
     project
@@ -73,7 +73,7 @@ fn a_turn_that_has_its_reply_leaves_nothing_to_resume() {
 }
 
 #[test]
-fn a_turn_that_was_stopped_is_called_again_with_the_same_bytes() {
+fn stopped_turn_is_retried_with_the_same_prompt() {
     let project = TestProject::new();
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGINT);
@@ -106,7 +106,7 @@ fn a_turn_that_was_stopped_is_called_again_with_the_same_bytes() {
 }
 
 #[test]
-fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
+fn killed_run_is_finished_and_reported() {
     let project = TestProject::new();
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGKILL);
@@ -145,7 +145,7 @@ fn what_a_killed_run_has_left_is_brought_to_an_end_and_told() {
 }
 
 #[test]
-fn an_agent_that_could_edit_files_is_not_called_again_unasked() {
+fn agent_with_edit_permission_is_not_retried_unasked() {
     let project = TestProject::new();
     project.write("agentd/changes/a/proposal.md", "# A\n");
     let mut child = hanging(&project, "implement", "a");
@@ -167,7 +167,7 @@ fn an_agent_that_could_edit_files_is_not_called_again_unasked() {
 }
 
 #[test]
-fn a_turn_is_not_resumed_with_another_pack_than_it_was_sent_with() {
+fn turn_is_not_resumed_with_another_pack() {
     let project = TestProject::new();
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGINT);
@@ -234,7 +234,7 @@ fn seconds_shown(shown: &str) -> BTreeSet<u64> {
 }
 
 #[test]
-fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
+fn live_lines_cannot_drive_the_terminal() {
     let project = TestProject::new();
     // A title, the clipboard, a colour, a cursor movement, in both forms; and then words.
     let evil = "\u{1b}]0;owned\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[31m\u{9b}2J\u{1b}[9;9H\u{202e}";
@@ -267,7 +267,7 @@ fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
     };
     let Some(shown) = watched(&project, &args, look) else {
         return did_not_run(
-            "a_terminal_shows_live_lines_that_the_agent_cannot_drive",
+            "live_lines_cannot_drive_the_terminal",
             "there is no `script`",
         );
     };
@@ -301,7 +301,7 @@ fn a_terminal_shows_live_lines_that_the_agent_cannot_drive() {
 }
 
 #[test]
-fn a_turn_that_is_not_watched_says_nothing_in_between() {
+fn turn_without_a_terminal_prints_no_progress() {
     let project = TestProject::new();
     describe(&project, &[("talker", &["out Working.", "out Done."], "")]);
     let run = project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "talker"]);

@@ -104,7 +104,7 @@ fn assert_none_is_kept(project: &TestProject) {
 const ALLOWED: &str = "    environment: [MINE_*]\n";
 
 #[test]
-fn no_canary_gets_into_a_prompt_the_ledger_or_the_terminal() {
+fn canary_never_reaches_prompt_ledger_or_terminal() {
     let project = TestProject::new();
     project.write(
         "agentd/project.md",
@@ -200,7 +200,7 @@ fn no_canary_gets_into_a_prompt_the_ledger_or_the_terminal() {
 }
 
 #[test]
-fn no_canary_of_a_state_file_gets_anywhere() {
+fn canary_of_a_state_file_is_redacted() {
     let project = TestProject::new();
     describe(&project, &[("agent", &["out Yes."], ALLOWED)]);
     // Quoted so that no form of it stands in the file: only the reader knows what it says.
@@ -244,7 +244,7 @@ fn no_canary_of_a_state_file_gets_anywhere() {
 }
 
 #[test]
-fn no_canary_that_an_agent_prints_gets_anywhere() {
+fn canary_printed_by_an_agent_is_redacted() {
     let project = TestProject::new();
     let update = format!(
         "<content_update target=\"proposal.md\">\nkey = {CANARY}\n</content_update>\n<review>PASS</review>\n"
@@ -316,7 +316,7 @@ fn no_canary_that_an_agent_prints_gets_anywhere() {
 
 /// What is cut out of a reply must not leave a secret behind whose pieces it kept apart.
 #[test]
-fn no_canary_that_an_agent_prints_in_pieces_is_put_together_again() {
+fn canary_printed_in_pieces_is_not_reassembled() {
     let project = TestProject::new();
     let (start, end) = CANARY.split_at(9);
     let apart = [
@@ -398,7 +398,7 @@ const LINES_OF_LONGER: [&str; 3] = ["biJhcnlcLy", "s/azN5Jj0w", "ODE1eQ"];
 
 /// In a prompt, in a diff, in plain replies, in the JSON that an agent writes, and in what it says of a failure.
 #[test]
-fn no_canary_in_base64_of_several_lines_gets_anywhere() {
+fn canary_in_multiline_base64_is_redacted() {
     let project = TestProject::new();
     let forms = |line_break: &str| {
         format!(
@@ -480,7 +480,7 @@ fn assert_no_line(bytes: &[u8], place: &str) {
 
 /// What an agent prints stands in a file while it runs; what a killed run has left of it goes with the next one.
 #[test]
-fn no_canary_is_left_after_a_crash_and_a_resume() {
+fn canary_is_absent_after_a_crash_and_a_resume() {
     for (point, agent, told) in [
         (
             "replied",
@@ -546,7 +546,7 @@ fn no_canary_is_left_after_a_crash_and_a_resume() {
 
 /// A scripted reply has no driver that redacts it while it is read, and is recorded all the same.
 #[test]
-fn no_encoded_key_of_a_scripted_reply_is_recorded() {
+fn encoded_key_of_a_scripted_reply_is_not_recorded() {
     const KEY: &str = "sk-CANARY-0123/456&789<abcdef";
     let forms = [
         KEY,

@@ -34,7 +34,7 @@ fn secrets() -> Secrets {
 }
 
 #[test]
-fn a_secret_is_found_in_every_common_form() {
+fn secret_is_found_in_every_common_form() {
     for form in FORMS {
         let text = format!("before {form} after");
         let shown = secrets().redact(&text).into_owned();
@@ -50,7 +50,7 @@ fn a_secret_is_found_in_every_common_form() {
 }
 
 #[test]
-fn a_text_without_secrets_is_left_alone() {
+fn text_without_secrets_is_unchanged() {
     let text = "sk-c4n and so on";
     assert!(matches!(secrets().redact(text), Cow::Borrowed(same) if same == text));
     assert_eq!(Secrets::default().redact(CANARY), CANARY);
@@ -63,7 +63,7 @@ fn a_text_without_secrets_is_left_alone() {
 }
 
 #[test]
-fn the_longest_secret_wins_and_the_first_name() {
+fn longest_secret_and_first_name_win() {
     let secrets = Secrets::new([
         ("SHORT".to_owned(), b"12345678".to_vec()),
         ("LONG".to_owned(), b"12345678-abc".to_vec()),
@@ -76,7 +76,7 @@ fn the_longest_secret_wins_and_the_first_name() {
 }
 
 #[test]
-fn a_secret_that_is_cut_off_is_not_told_in_part() {
+fn truncated_secret_is_redacted() {
     let end = |length: usize| CANARY[..length].to_owned();
     assert_eq!(
         secrets().redact(&format!("key {}", end(10))),
@@ -90,7 +90,7 @@ fn a_secret_that_is_cut_off_is_not_told_in_part() {
 }
 
 #[test]
-fn a_secret_split_at_every_byte_never_comes_through() {
+fn secret_split_at_every_byte_is_redacted() {
     for form in FORMS {
         let text = format!("<a>{form}</a>{form}");
         let whole = secrets().redact(&text).into_owned();
@@ -115,14 +115,14 @@ fn a_secret_split_at_every_byte_never_comes_through() {
 }
 
 #[test]
-fn what_cannot_be_a_secret_is_not_held_back() {
+fn other_text_is_not_held_back() {
     let mut stream = secrets().stream();
     assert_eq!(stream.push("hello sk"), "hello ");
     assert_eq!(stream.push("y!"), "sky!");
 }
 
 #[test]
-fn what_knows_secrets_does_not_print_them() {
+fn debug_output_does_not_print_secrets() {
     let mut stream = secrets().stream();
     let _held = stream.push("sk-c4n");
     let environment = Environment(vec![(OsString::from("KEY"), OsString::from(CANARY))]);
@@ -197,7 +197,7 @@ const UNSEEN: [&str; 22] = [
 ];
 
 #[test]
-fn a_secret_with_something_unseen_in_it_is_found_and_what_is_around_it_stays() {
+fn secret_with_invisible_characters_is_redacted() {
     for unseen in UNSEEN {
         // A control sequence that is not ended takes the next character with it.
         let middle = if unseen == "\u{1b}[" {
@@ -224,7 +224,7 @@ fn a_secret_with_something_unseen_in_it_is_found_and_what_is_around_it_stays() {
 
 /// Reading takes tags and thoughts out of a reply; nobody knows the secret any more when the ledger is read again.
 #[test]
-fn a_secret_that_markup_keeps_in_pieces_is_found_in_a_whole_reply() {
+fn secret_split_by_markup_is_redacted() {
     let secrets = Secrets::new([("KEY".to_owned(), b"s3cret-canary".to_vec())]);
     for (text, expected) in [
         (
@@ -253,7 +253,7 @@ fn a_secret_that_markup_keeps_in_pieces_is_found_in_a_whole_reply() {
 
 /// Marks of the value and marks of the reply look the same, so the search leaves out both.
 #[test]
-fn a_secret_with_marks_in_it_is_found_in_pieces() {
+fn secret_that_contains_markup_is_redacted() {
     let secrets = Secrets::new([("KEY".to_owned(), b"s3<cr>et[-can]ary".to_vec())]);
     for (text, expected) in [
         (
@@ -275,7 +275,7 @@ fn a_secret_with_marks_in_it_is_found_in_pieces() {
 }
 
 #[test]
-fn a_secret_is_found_as_json_and_xml_write_it() {
+fn secret_in_json_and_xml_escapes_is_redacted() {
     let canary = "k3y&<\"a'/b>+=ü-0815";
     let secrets = Secrets::new([("KEY".to_owned(), canary.as_bytes().to_vec())]);
     for form in [
@@ -331,7 +331,7 @@ fn broken(text: &str, width: usize, line_break: &str) -> String {
 }
 
 #[test]
-fn base64_in_lines_is_found_at_every_offset() {
+fn multiline_base64_is_redacted_at_every_offset() {
     assert_eq!(
         in_base64(b"any carnal pleasure"),
         "YW55IGNhcm5hbCBwbGVhc3VyZQ"
@@ -359,7 +359,7 @@ fn base64_in_lines_is_found_at_every_offset() {
 }
 
 #[test]
-fn base64_whose_lines_start_with_a_plus_is_found() {
+fn base64_lines_that_start_with_a_plus_are_redacted() {
     // Twelve bytes are a line of sixteen symbols, and the first six bits of 0xFB are the symbol `+`.
     let value: Vec<u8> = (0..60)
         .map(|at| if at % 12 == 0 { 0xFB } else { at })
@@ -374,7 +374,7 @@ fn base64_whose_lines_start_with_a_plus_is_found() {
 }
 
 #[test]
-fn a_key_of_several_lines_is_found_in_json_and_in_a_diff() {
+fn multiline_key_is_redacted_in_json_and_diff() {
     let pem = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2Vw\nBCIEIEl0ZGlz\n-----END KEY-----\n";
     let secrets = Secrets::new([("KEY".to_owned(), pem.as_bytes().to_vec())]);
     for (text, expected) in [
@@ -398,7 +398,7 @@ fn a_key_of_several_lines_is_found_in_json_and_in_a_diff() {
 }
 
 #[test]
-fn line_breaks_and_backslashes_stay_where_no_secret_is() {
+fn line_breaks_and_backslashes_without_secrets_stay() {
     let text = "c2stYzRu\n  ImFy\r\n+eVwv\\nKz, C:\\new\n\n- sk-c4n\n\"arx\n";
     assert!(matches!(secrets().redact(text), Cow::Borrowed(same) if same == text));
 }
@@ -408,7 +408,7 @@ proptest! {
     /// to a break may stay: the last one, which also holds bits of the next byte, or an `n` at the start of the value for
     /// which the one of a written `\n` is taken. In a value that repeats itself another of its occurrences may be found.
     #[test]
-    fn no_base64_in_lines_comes_through(
+    fn multiline_base64_is_always_redacted(
         value in proptest::collection::vec(any::<u8>(), 8..60),
         before in proptest::collection::vec(any::<u8>(), 0..90),
         after in proptest::collection::vec(any::<u8>(), 0..20),
@@ -438,7 +438,7 @@ proptest! {
 
     /// However a text is split and whatever unseen is in it, what a reader sees of it holds no secret.
     #[test]
-    fn no_secret_is_put_together_again(
+    fn secrets_are_not_reassembled(
         parts in proptest::collection::vec((0_usize..UNSEEN.len() + 8, "[ab]{0,5}"), 1..14),
         value in "[ab]{8,10}",
         cuts in proptest::collection::vec(0_usize..120, 0..6),
@@ -460,7 +460,7 @@ proptest! {
 
     /// Whatever the secrets and wherever the text is split, no secret comes through, and the split makes no difference.
     #[test]
-    fn no_secret_comes_through_any_split(
+    fn secrets_are_redacted_at_any_split(
         values in proptest::collection::vec("[ab]{8,12}", 1..4),
         text in "[abc]{0,60}",
         cuts in proptest::collection::vec(0_usize..60, 0..6),

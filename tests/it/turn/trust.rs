@@ -68,7 +68,7 @@ fn mode_of(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_project_without_definitions_needs_no_trust() {
+fn project_without_definitions_needs_no_trust() {
     let project = TestProject::new();
     project
         .write("agentd/project.md", "What it is.")
@@ -88,7 +88,7 @@ fn a_project_without_definitions_needs_no_trust() {
 }
 
 #[test]
-fn what_is_used_must_be_accepted_and_stays_accepted_until_it_changes() {
+fn used_definitions_need_trust_until_they_change() {
     let project = TestProject::new();
     project
         .write("agentd/config.toml", "format = 1\n")
@@ -150,7 +150,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
 
 /// What is checked is what was read, not what the file says by now.
 #[test]
-fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
+fn file_changed_after_reading_is_not_trusted() {
     let project = TestProject::new();
     project.write("templates/system/GEMINI-plan.md", "Good.");
     project.run(&["trust"]).ok();
@@ -196,7 +196,7 @@ fn a_file_that_changes_after_it_was_read_does_not_pass_for_the_accepted_one() {
 
 /// Once a turn's prompt is assembled, no file that an agent could have edited is read for it any more.
 #[test]
-fn a_workspace_keeps_what_it_has_read() {
+fn workspace_caches_the_files_it_read() {
     let project = TestProject::new();
     let files = [
         "agentd/config.toml",
@@ -223,7 +223,7 @@ fn a_workspace_keeps_what_it_has_read() {
 }
 
 #[test]
-fn show_tells_new_from_changed_and_accepts_nothing() {
+fn show_distinguishes_new_from_changed_and_accepts_nothing() {
     let project = TestProject::new();
     project
         .write("agentd/config.toml", "format = 1\n")
@@ -295,7 +295,7 @@ fn state(file: &serde_json::Value) -> (&str, &str, bool) {
 }
 
 #[test]
-fn what_is_accepted_is_kept_for_the_user_alone_and_says_what_it_is() {
+fn trust_file_is_private_and_readable() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
@@ -321,7 +321,7 @@ fn what_is_accepted_is_kept_for_the_user_alone_and_says_what_it_is() {
 }
 
 #[test]
-fn another_project_with_the_same_files_is_not_accepted_with_it() {
+fn trust_applies_to_one_project() {
     let (one, other) = (TestProject::new(), TestProject::new());
     for project in [&one, &other] {
         project.write("agentd/config.toml", "format = 1\n");
@@ -348,7 +348,7 @@ fn another_project_with_the_same_files_is_not_accepted_with_it() {
 }
 
 #[test]
-fn what_others_could_have_written_is_not_believed() {
+fn trust_file_writable_by_others_is_ignored() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
@@ -388,7 +388,7 @@ fn what_others_could_have_written_is_not_believed() {
 }
 
 #[test]
-fn without_a_home_nothing_is_trusted_but_for_one_run() {
+fn trust_without_a_home_lasts_for_one_run() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
@@ -401,7 +401,7 @@ fn without_a_home_nothing_is_trusted_but_for_one_run() {
 }
 
 #[test]
-fn accepting_for_one_run_keeps_nothing() {
+fn trust_for_one_run_is_not_stored() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     check_trust(&open(&project), &project.root(), "scripted", true).unwrap();
@@ -418,7 +418,7 @@ fn accepting_for_one_run_keeps_nothing() {
 }
 
 #[test]
-fn the_users_own_files_need_no_trust() {
+fn files_of_the_user_need_no_trust() {
     let project = TestProject::without_nonce();
     crate::support::write(
         &project
@@ -431,7 +431,7 @@ fn the_users_own_files_need_no_trust() {
 
 /// `agentd init` writes comments alone; only what is changed in them needs to be accepted.
 #[test]
-fn what_init_writes_needs_no_trust_until_it_says_something() {
+fn settings_draft_of_init_needs_no_trust() {
     let project = TestProject::new();
     project.run(&["init"]).ok();
     check(&project, "plan").unwrap();
@@ -443,7 +443,7 @@ fn what_init_writes_needs_no_trust_until_it_says_something() {
 }
 
 #[test]
-fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
+fn prompt_preview_needs_no_trust_and_lists_definitions() {
     let project = TestProject::new();
     project.write("templates/system/BASE-plan.md", "Mine.");
     let run = project.run(&["prompt", "plan", "Go", "--agent", "nobody"]);
@@ -457,7 +457,7 @@ fn showing_a_prompt_needs_no_trust_and_tells_what_is_used() {
 }
 
 #[test]
-fn a_definition_that_cannot_be_read_is_told_and_the_rest_is_accepted() {
+fn unreadable_definition_is_reported_and_the_rest_accepted() {
     let project = TestProject::new();
     project
         .write("agentd/config.toml", "format = 1\n")
@@ -481,7 +481,7 @@ fn a_definition_that_cannot_be_read_is_told_and_the_rest_is_accepted() {
 }
 
 #[test]
-fn links_in_a_circle_do_not_hang_it() {
+fn link_cycle_does_not_hang() {
     let project = TestProject::new();
     project.write("agentd/packs/a/x.md", "x");
     for name in ["one", "two", "three"] {
@@ -494,7 +494,7 @@ fn links_in_a_circle_do_not_hang_it() {
 
 /// A worktree holds what an agent has edited: what another agent obeys there is not what was accepted.
 #[test]
-fn what_an_agent_obeys_is_looked_for_where_it_works() {
+fn instruction_files_are_searched_in_the_working_folder() {
     let project = TestProject::new();
     let words = [
         "-c",

@@ -57,7 +57,7 @@ fn turns_until_refused(stage: &Stage, turn: &[&str], words: &[&str]) -> usize {
 }
 
 #[test]
-fn a_session_takes_no_turn_that_may_exceed_its_tokens() {
+fn turn_over_the_session_tokens_is_refused() {
     let stage = stage(20_000, 1_000, "[budget.session]\ntokens = 60000");
     let words = ["BudgetExhausted", "60000 tokens"];
     // 21 000 are used each time, and a call may take the prompt's tokens and 8 000 more.
@@ -66,14 +66,14 @@ fn a_session_takes_no_turn_that_may_exceed_its_tokens() {
 }
 
 #[test]
-fn an_agent_that_uses_more_than_was_set_aside_exceeds_a_budget_by_one_call_only() {
+fn overuse_exceeds_a_budget_by_at_most_one_call() {
     let stage = stage(1_000_000, 1_000_000, "[budget.session]\ntokens = 30000");
     assert_eq!(turns_until_refused(&stage, &TURN, &["BudgetExhausted"]), 1);
     assert_eq!(spent(&stage).tokens, 2_000_000, "one call");
 }
 
 #[test]
-fn a_run_makes_no_call_that_may_exceed_its_tokens() {
+fn call_over_the_run_tokens_is_refused() {
     let stage = stage(10, 10, "[budget.run]\ntokens = 5000");
     assert_eq!(
         turns_until_refused(&stage, &TURN, &["BudgetExhausted", "5000 tokens"]),
@@ -88,7 +88,7 @@ fn a_run_makes_no_call_that_may_exceed_its_tokens() {
 }
 
 #[test]
-fn a_session_takes_no_turn_that_may_exceed_its_dollars() {
+fn turn_over_the_session_dollars_is_refused() {
     // 40 000 tokens in and 1 000 out cost 11 cents; up to about 9 cents are set aside.
     let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
     let words = ["BudgetExhausted", "$0.3000", "$0.2200 is used"];
@@ -102,7 +102,7 @@ fn a_session_takes_no_turn_that_may_exceed_its_dollars() {
 }
 
 #[test]
-fn what_costs_nobody_knows_how_much_is_not_begun_under_a_budget_in_dollars() {
+fn call_without_a_price_is_refused_under_a_dollar_budget() {
     for scope in ["run", "session"] {
         let stage = stage(10, 10, &format!("[budget.{scope}]\ndollars = 100"));
         for model in [&[][..], &["--model", "nobody-knows"]] {
@@ -115,7 +115,7 @@ fn what_costs_nobody_knows_how_much_is_not_begun_under_a_budget_in_dollars() {
 }
 
 #[test]
-fn a_turn_taken_once_more_is_held_to_the_same_budget() {
+fn retried_turn_is_held_to_the_same_budget() {
     let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
     stage.run_with(&PRICED, "called=abort");
     stage.run(&["resume"]).ok();
@@ -145,7 +145,7 @@ fn a_turn_taken_once_more_is_held_to_the_same_budget() {
 
 /// The agent of a model that is not in the catalogue any more, or never was.
 #[test]
-fn a_turn_taken_once_more_needs_a_price_too() {
+fn retried_turn_needs_a_price() {
     let stage = stage(10, 10, "");
     stage.run_with(&TURN, "called=abort");
     stage.settings("[budget.run]\ndollars = 1");
@@ -160,7 +160,7 @@ fn a_turn_taken_once_more_needs_a_price_too() {
 }
 
 #[test]
-fn a_session_takes_so_many_turns_and_no_more() {
+fn session_turn_limit_is_enforced() {
     let stage = stage(10, 10, "[budget.session]\nturns = 2");
     assert_eq!(
         turns_until_refused(
@@ -173,7 +173,7 @@ fn a_session_takes_so_many_turns_and_no_more() {
 }
 
 #[test]
-fn a_session_whose_time_is_used_up_makes_no_call() {
+fn session_time_limit_is_enforced() {
     let stage = stage(10, 10, "[budget.session]\nminutes = 0");
     assert_eq!(
         turns_until_refused(&stage, &TURN, &["BudgetExhausted", "0 seconds"]),
@@ -182,7 +182,7 @@ fn a_session_whose_time_is_used_up_makes_no_call() {
 }
 
 #[test]
-fn what_is_set_aside_for_a_call_counts_until_the_call_is_over() {
+fn reservation_counts_until_the_call_ends() {
     let stage = stage(10, 10, "[budget.session]\ntokens = 12000");
     stage.run_with(&TURN, "recorded=abort");
     let reserved = spent(&stage).tokens;

@@ -12,7 +12,7 @@ use crate::support::waiting::suspend;
 use crate::support::{Run, did_not_run};
 
 #[test]
-fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_told_who() {
+fn one_of_sixteen_processes_takes_the_turn() {
     let stage = Stage::new();
     stage.steps(&[&stage.await_release(), "reply"]);
     let (told, results) = mpsc::channel();
@@ -49,7 +49,7 @@ fn of_sixteen_that_take_a_turn_of_one_session_one_takes_it_and_the_others_are_to
 }
 
 #[test]
-fn four_sessions_are_worked_on_at_once() {
+fn four_sessions_run_concurrently() {
     let stage = Stage::new();
     stage.steps(&[&stage.await_release(), "reply"]);
     let start = |session: &str| {
@@ -85,7 +85,7 @@ fn four_sessions_are_worked_on_at_once() {
 }
 
 #[test]
-fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_taken_over() {
+fn lock_of_a_killed_holder_is_taken_over() {
     let stage = Stage::with(&["out begun", "hang"]);
     // At this point it holds no lock of the ledger's database, which would block the others.
     let mut owner = stage.start_held("recorded");
@@ -128,7 +128,7 @@ fn a_session_whose_holder_sleeps_is_busy_and_one_whose_holder_was_killed_is_take
 
 /// In a container the processes outside cannot be seen, though the boot of the system is the same.
 #[test]
-fn a_session_that_is_held_outside_a_container_is_busy_inside() {
+fn session_locked_outside_a_container_is_busy_inside() {
     let namespace = ["-rpf", "--mount-proc"];
     if !Command::new("unshare")
         .args(namespace)
@@ -136,7 +136,7 @@ fn a_session_that_is_held_outside_a_container_is_busy_inside() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        let test = "a_session_that_is_held_outside_a_container_is_busy_inside";
+        let test = "session_locked_outside_a_container_is_busy_inside";
         return did_not_run(test, "namespaces are not granted");
     }
     let stage = Stage::with(&["out begun", "hang"]);

@@ -98,7 +98,7 @@ fn at_each_point(work: impl Fn(&Stage, &Edit, &str) + Sync) {
 }
 
 #[test]
-fn an_edit_that_is_killed_at_a_point_is_done_once() {
+fn edit_killed_at_a_fail_point_is_applied_once() {
     at_each_point(|stage, edit, point| {
         let run = stage.run_with(&BUILD, &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
@@ -138,7 +138,7 @@ fn an_edit_that_is_killed_at_a_point_is_done_once() {
 
 /// Between the decision and the deed someone else may be there: what they wrote stays.
 #[test]
-fn an_edit_that_was_decided_does_not_overwrite_what_came_since() {
+fn pending_edit_does_not_overwrite_newer_content() {
     for edit in &EDITS {
         let stage = stage(edit);
         assert_eq!(stage.run_with(&BUILD, "committed=abort").code, -1);
@@ -151,7 +151,7 @@ fn an_edit_that_was_decided_does_not_overwrite_what_came_since() {
 
 /// Why a diff was refused is decided with the reply, and told in the same words by whoever recovers.
 #[test]
-fn a_refusal_is_kept_like_any_other_decision() {
+fn refusal_is_kept_across_a_crash() {
     let edit = Edit {
         reply: "<content_update target=\"src/a.txt\" format=\"diff\">\n@@ -1 +1 @@\n-uno\n+two\n</content_update>\n",
         ..EDITS[0]
@@ -171,7 +171,7 @@ fn a_refusal_is_kept_like_any_other_decision() {
 
 /// Two sessions may write into one folder: recovery of one leaves alone what the other is about to write.
 #[test]
-fn recovery_sweeps_its_own_leavings_only() {
+fn recovery_removes_only_its_own_files() {
     let stage = stage(&EDITS[0]);
     stage
         .project
@@ -189,7 +189,7 @@ fn recovery_sweeps_its_own_leavings_only() {
 
 /// An agent that cannot have edited anything is simply asked again.
 #[test]
-fn a_lost_call_without_tools_is_made_again_without_a_question() {
+fn lost_call_without_tools_is_retried_unasked() {
     let stage = stage(&EDITS[0]);
     assert_eq!(stage.run_with(&BUILD, "called=abort").code, -1);
     stage.run(&["resume", "s"]).ok();

@@ -9,7 +9,7 @@ use super::{Stage, TARGET, TURN, WRITTEN, ends, until_written};
 
 /// A repository may hold a folder with the name of a call, and links in it that lead anywhere.
 #[test]
-fn no_file_is_written_through_a_link_that_lay_in_the_folder_of_a_call() {
+fn links_in_a_call_folder_are_not_written_through() {
     for name in ["prompt", "stdout", "stderr", "job", "exit.part", "exit"] {
         let stage = Stage::new();
         let outside = stage.outside("mine");
@@ -40,7 +40,7 @@ fn no_file_is_written_through_a_link_that_lay_in_the_folder_of_a_call() {
 
 /// A ledger was moved away, and its last call has left its files: they are not those of the call of the same name.
 #[test]
-fn the_files_of_another_call_of_the_same_name_are_not_believed() {
+fn files_of_another_call_are_ignored() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.is_alone_soon();
@@ -60,7 +60,7 @@ fn the_files_of_another_call_of_the_same_name_are_not_believed() {
 
 /// What an agent has said may hold a key that only its own run knew.
 #[test]
-fn a_reply_that_may_hold_an_unknown_secret_waits_until_it_is_known() {
+fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.is_alone_soon();
@@ -88,7 +88,7 @@ fn a_reply_that_may_hold_an_unknown_secret_waits_until_it_is_known() {
 }
 
 #[test]
-fn a_reply_whose_agent_is_described_no_more_waits_until_it_is_again() {
+fn reply_of_a_removed_agent_waits_for_its_definition() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.is_alone_soon();
@@ -109,7 +109,7 @@ fn a_reply_whose_agent_is_described_no_more_waits_until_it_is_again() {
 
 /// What cannot be brought to an end stays to be found.
 #[test]
-fn a_session_whose_recovery_fails_is_found_by_the_next() {
+fn failed_recovery_is_repeated_by_the_next_run() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.is_alone_soon();
@@ -136,7 +136,7 @@ fn a_session_whose_recovery_fails_is_found_by_the_next() {
 
 /// While the agent of a read-only mode works, the files that it may replace are the user's.
 #[test]
-fn what_the_user_changes_while_the_agent_works_is_not_replaced() {
+fn user_edits_during_a_call_are_kept() {
     let stage = Stage::new();
     stage.steps(&["err begun", &stage.await_release(), "reply"]);
     stage.project.write(TARGET, "old\n");
@@ -187,7 +187,7 @@ fn session_keeps_its_pack() {
 
 /// A turn that was refused before it began leaves no session behind that the ledger could not tell of.
 #[test]
-fn what_was_refused_does_not_keep_the_rest_from_being_exported() {
+fn refused_turn_does_not_block_the_export() {
     let stage = Stage::new();
     stage
         .run(&[

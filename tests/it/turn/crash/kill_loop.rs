@@ -163,7 +163,7 @@ impl Stage {
     clippy::print_stdout,
     reason = "the seed and the figures are what it is run for"
 )]
-fn turns_that_are_killed_at_any_moment_lose_double_and_leave_nothing() {
+fn killed_turns_lose_duplicate_and_leave_nothing() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

@@ -59,7 +59,7 @@ fn check_failure(stage: &Stage, failure: &Failure) {
 
 /// F15, F17, F18, F22, F23: exit code 0 alone is no success, and a failure wins over whatever was said.
 #[test]
-fn an_agent_that_fails_is_told_by_how_and_nothing_follows_from_what_it_said() {
+fn failed_call_is_classified_and_its_reply_ignored() {
     let failures = [
         Failure {
             steps: &["exit 0"],
@@ -116,7 +116,7 @@ fn an_agent_that_fails_is_told_by_how_and_nothing_follows_from_what_it_said() {
 }
 
 #[test]
-fn an_agent_that_is_not_installed_is_told_so() {
+fn missing_agent_is_reported() {
     let stage = Stage::new();
     let definition = "format: 1\nagents:\n  fake: {argv: [no-such-agent-anywhere]}\n";
     crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition);
@@ -128,7 +128,7 @@ fn an_agent_that_is_not_installed_is_told_so() {
 
 /// F16.
 #[test]
-fn a_reply_without_the_verdict_that_its_mode_requires_does_not_leave_the_mode() {
+fn reply_without_required_verdict_keeps_the_mode() {
     let stage = Stage::with(&["out I see no problem."]);
     stage.project.write(TARGET, WRITTEN);
     let mut args = TURN;
@@ -160,7 +160,7 @@ fn a_reply_without_the_verdict_that_its_mode_requires_does_not_leave_the_mode() 
 
 /// F13: more than the longest line of events, in a plain text.
 #[test]
-fn a_reply_of_one_long_line_is_kept_whole() {
+fn reply_of_one_long_line_is_kept_whole() {
     let stage = Stage::with(&["line 9000000"]);
     stage.turn().report();
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
@@ -169,7 +169,7 @@ fn a_reply_of_one_long_line_is_kept_whole() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_no_event() {
+fn overlong_line_is_not_an_event() {
     let stage = Stage::with(&[
         "line 9000000",
         "out ",
@@ -190,7 +190,7 @@ fn a_line_that_is_too_long_is_no_event() {
 
 /// F14.
 #[test]
-fn bytes_that_are_no_text_do_not_hide_the_reply() {
+fn invalid_utf8_does_not_hide_the_reply() {
     let stage = Stage::with(&[
         "hex efbbbf",
         "hex 00ff80c30d0a",
@@ -209,7 +209,7 @@ fn bytes_that_are_no_text_do_not_hide_the_reply() {
 
 /// F19: the reply counts, what was left is ended and told.
 #[test]
-fn what_an_agent_leaves_behind_is_ended_and_counted() {
+fn leftover_processes_are_killed_and_counted() {
     for step in ["fork", "silent-fork", "deaf-fork", "setsid", "double-fork"] {
         let stage = Stage::with(&[&format!("{step} 600000"), "reply"]);
         let report = stage.turn().report();
@@ -224,7 +224,7 @@ fn what_an_agent_leaves_behind_is_ended_and_counted() {
 
 /// F21.
 #[test]
-fn an_agent_that_takes_too_long_is_ended_by_the_limits_of_the_settings() {
+fn slow_agent_is_killed_by_the_configured_limits() {
     let steps = &["reply", "hang"];
     let stage = Stage::with(steps);
     stage.settings("[limits]\nidle_seconds = 1");
@@ -259,7 +259,7 @@ fn an_agent_that_takes_too_long_is_ended_by_the_limits_of_the_settings() {
 
 /// F22: a limit that passes is waited for; it is one turn all the same.
 #[test]
-fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
+fn rate_limited_call_is_retried() {
     let stage = Stage::new();
     let calls = stage.outside("calls");
     // The second call finds that there was a first.
@@ -294,7 +294,7 @@ fn a_rate_limit_is_waited_for_and_the_agent_asked_again() {
 
 /// An agent may ask for any time, and as often as it likes.
 #[test]
-fn a_rate_limit_without_measure_is_an_error_at_once() {
+fn excessive_rate_limit_is_an_error_at_once() {
     let stage = Stage::new();
     let script = "format: 1\nturns:\n  - {end: rate-limited, retry_after: 1}\n\
                   \u{20}\u{20}- {end: rate-limited, retry_after: 18446744073709551615}\n";
@@ -335,7 +335,7 @@ fn shell_agent(stage: &Stage, script: &str) {
 }
 
 #[test]
-fn a_rate_limit_is_not_waited_for_longer_than_the_settings_allow() {
+fn rate_limit_wait_respects_the_settings() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 30", "exit 1"]);
     stage.settings("[limits]\nmax_wait_seconds = 29");
     let words = &["asks to wait 30 s", "max_wait_seconds"];

@@ -11,7 +11,7 @@ const MOST_MEMORY: u64 = 96 << 20;
 
 /// F9: what cannot be recorded is not begun.
 #[test]
-fn a_turn_that_cannot_be_recorded_calls_no_agent() {
+fn unrecordable_turn_calls_no_agent() {
     let stage = Stage::new();
     stage.project.write(".agentd", "in the way");
     stage.run(&TURN).fails(7, &["LedgerUnusable", ".agentd"]);
@@ -22,7 +22,7 @@ fn a_turn_that_cannot_be_recorded_calls_no_agent() {
 }
 
 #[test]
-fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing() {
+fn call_without_a_folder_costs_nothing() {
     let stage = Stage::new();
     stage.project.write(".agentd/calls", "in the way");
     stage.run(&TURN).fails(5, &["AgentUnusable", "calls"]);
@@ -41,7 +41,7 @@ fn a_call_whose_folder_cannot_be_made_is_over_before_it_began_and_costs_nothing(
 
 /// F11: a reader that goes away does not end a turn.
 #[test]
-fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
+fn turn_continues_with_closed_stdout() {
     for json in [&["--json"][..], &[]] {
         let stage = Stage::new();
         stage.steps(&["out early", &stage.await_release(), "reply"]);
@@ -67,7 +67,7 @@ fn a_turn_goes_on_when_nobody_reads_what_it_prints() {
 }
 
 #[test]
-fn a_turn_goes_on_when_nobody_hears_what_it_says() {
+fn turn_continues_with_closed_stderr() {
     let stage = Stage::new();
     let mut child = stage
         .command(&TURN, "")
@@ -82,7 +82,7 @@ fn a_turn_goes_on_when_nobody_hears_what_it_says() {
 
 /// F12.
 #[test]
-fn an_agent_that_writes_a_gigabyte_is_stopped_and_the_program_needs_no_memory_for_it() {
+fn gigabyte_of_output_is_stopped_in_constant_memory() {
     for (step, more) in [
         ("bytes 1073741824", &["--json"][..]),
         ("line 1073741824", &[]),
@@ -134,7 +134,7 @@ fn peak_memory(pid: u32) -> Option<u64> {
 
 /// F24: the prompt goes in whole, whatever its size, and an agent that speaks before it has read all does no harm.
 #[test]
-fn a_prompt_of_fifty_megabytes_reaches_the_agent_whole() {
+fn prompt_of_50_mb_reaches_the_agent_whole() {
     let stage = Stage::with(&["out begun", "read-stdin", "reply"]);
     stage.settings("[prompt]\nmax_bytes = 60000000\n[budget.session]\ntokens = 100000000");
     let line = "some words of a long file, again and again and again\n";
@@ -155,7 +155,7 @@ fn a_prompt_of_fifty_megabytes_reaches_the_agent_whole() {
 
 /// F10: an agent need not read all of its prompt.
 #[test]
-fn an_agent_that_closes_its_input_early_is_judged_by_what_it_says() {
+fn agent_that_closes_stdin_early_is_judged_by_its_reply() {
     let stage = Stage::with(&["read-stdin 1024", "close-stdin", "reply"]);
     stage.project.write("long.txt", "words ".repeat(200_000));
     let run = stage.run(&[&TURN[..], &["--file", "long.txt"]].concat());
@@ -165,7 +165,7 @@ fn an_agent_that_closes_its_input_early_is_judged_by_what_it_says() {
 
 /// The user's own work wins over what an agent wants to put in its place.
 #[test]
-fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
+fn target_changed_meanwhile_is_kept() {
     let stage = Stage::new();
     stage.run_with(&TURN, "committed=abort");
     stage.project.write(TARGET, "mine\n");
@@ -181,7 +181,7 @@ fn a_target_that_was_changed_meanwhile_is_left_alone_and_keeps_the_mode() {
 
 /// F3: what an agent had said when the program was killed is kept, shown, and counts for nothing.
 #[test]
-fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
+fn partial_reply_after_a_kill_is_never_a_verdict() {
     let stage = Stage::with(&["bytes 65536", "reply", "hang"]);
     let mut child = stage.start(&TURN, "");
     let stdout = stage.project.root().join(".agentd/calls/s.1.1/stdout");
@@ -212,7 +212,7 @@ fn half_a_reply_of_a_killed_program_is_kept_and_never_read_as_a_verdict() {
 
 /// F4: a reply without its exit record is no whole one, however it reads.
 #[test]
-fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
+fn reply_without_exit_record_is_requested_again() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     fs::remove_file(stage.project.root().join(".agentd/calls/s.1.1/exit")).unwrap();
@@ -231,7 +231,7 @@ fn a_finished_reply_without_its_exit_record_is_asked_for_again() {
 
 /// F1, F2: nothing is called twice that was not called once, and nothing outlives its program.
 #[test]
-fn a_program_killed_around_the_start_of_its_agent_leaves_nothing_running() {
+fn kill_at_agent_start_leaves_no_process() {
     let stage = Stage::with(&["setsid 600000", "double-fork 600000", "hang"]);
     for (point, calls) in [("called", 0), ("launched", 1), ("recorded", 1)] {
         stage.run_with(&TURN, &format!("{point}=abort"));

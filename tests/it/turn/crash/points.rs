@@ -44,7 +44,7 @@ fn place(point: &str) -> usize {
 }
 
 #[test]
-fn a_turn_passes_all_points_that_there_are_in_their_order() {
+fn turn_passes_all_fail_points_in_order() {
     let stage = Stage::new();
     stage.turn().report();
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_turn_passes_all_points_that_there_are_in_their_order() {
 }
 
 #[test]
-fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
+fn turn_killed_at_a_fail_point_gives_the_same_result() {
     at_each_point(&POINTS, |stage, point, images| {
         let run = stage.run_with(&TURN, &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
@@ -109,7 +109,7 @@ fn a_turn_that_is_killed_at_a_point_comes_to_the_same_end() {
 }
 
 #[test]
-fn a_reply_that_was_there_with_its_exit_record_is_found_and_not_asked_for_again() {
+fn finished_reply_is_recovered_without_a_new_call() {
     for point in ["replied", "committing"] {
         let stage = Stage::new();
         stage.run_with(&TURN, &format!("{point}=abort"));
@@ -139,7 +139,7 @@ fn a_reply_that_was_there_with_its_exit_record_is_found_and_not_asked_for_again(
 }
 
 #[test]
-fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
+fn turn_failing_at_a_fail_point_gives_the_same_result() {
     at_each_point(&POINTS, |stage, point, images| {
         let run = stage.run_with(&TURN, &format!("{point}=error"));
         assert!(
@@ -199,7 +199,7 @@ fn a_turn_that_fails_at_a_point_comes_to_the_same_end() {
 
 /// Whoever is slow is not taken for dead.
 #[test]
-fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
+fn recovery_leaves_a_slow_turn_alone() {
     at_each_point(&POINTS, |stage, point, images| {
         let mut child = stage.start_held(point);
         let recovery = stage.project.command(&["resume"]).output().unwrap();
@@ -219,7 +219,7 @@ fn a_turn_that_dawdles_at_a_point_is_left_alone_by_recovery() {
 }
 
 #[test]
-fn a_recovery_that_is_killed_at_a_point_is_taken_up_by_the_next() {
+fn killed_recovery_is_continued_by_the_next() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
     stage.run(&["resume"]).ok();
@@ -248,7 +248,7 @@ fn a_recovery_that_is_killed_at_a_point_is_taken_up_by_the_next() {
 }
 
 #[test]
-fn a_turn_taken_once_more_that_is_killed_at_a_point_comes_to_the_same_end() {
+fn retried_turn_killed_at_a_fail_point_gives_the_same_result() {
     let again: Vec<&str> = POINTS
         .into_iter()
         .filter(|point| *point != "prepared")

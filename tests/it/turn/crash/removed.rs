@@ -35,7 +35,7 @@ const WARNING: &str =
     "warning: .agentd/ledger.db was removed while it was in use, and is put back\n";
 
 #[test]
-fn a_ledger_that_an_agent_removes_is_put_back_with_all_that_was_recorded() {
+fn ledger_removed_by_an_agent_is_restored() {
     let stage = Stage::new();
     stage.run(&TURN).ok();
     let before = stage.events();
@@ -100,7 +100,7 @@ fn a_ledger_that_an_agent_removes_is_put_back_with_all_that_was_recorded() {
 }
 
 #[test]
-fn a_ledger_that_is_replaced_while_it_is_in_use_is_kept_beside_the_other() {
+fn ledger_replaced_in_use_is_set_aside() {
     let (stage, other) = (Stage::new(), Stage::new());
     other.run(&TURN).ok();
     let (theirs, ours) = (

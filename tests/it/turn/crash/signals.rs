@@ -46,7 +46,7 @@ fn check_stopped(stage: &Stage) {
 /// agentd blocks the signals that stop it. Its agent must not inherit that, or no request to end would reach it.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_signal_that_stops_the_program_is_blocked_in_its_agent() {
+fn stop_signals_are_not_blocked_in_the_agent() {
     let stage = Stage::new();
     let definition = "format: 1\nagents:\n  fake: {argv: [grep, SigBlk, /proc/self/status]}\n";
     write(&stage.project.user_folder().join("agents.yaml"), definition);
@@ -64,7 +64,7 @@ fn no_signal_that_stops_the_program_is_blocked_in_its_agent() {
 }
 
 #[test]
-fn one_signal_stops_a_turn_gracefully() {
+fn first_signal_stops_a_turn_gracefully() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let stage = Stage::with(&["reply", "hang"]);
         let child = started(&stage);
@@ -76,7 +76,7 @@ fn one_signal_stops_a_turn_gracefully() {
 
 /// F20, F25: an agent that is deaf to the request has its grace; the second signal takes that away.
 #[test]
-fn a_second_signal_ends_a_deaf_agent_at_once() {
+fn second_signal_kills_an_agent_that_ignores_signals() {
     let stage = Stage::with(&["trap-term", "reply", "hang"]);
     stage.settings("[limits]\ngrace_seconds = 3600");
     let mut child = started(&stage);
@@ -95,7 +95,7 @@ fn a_second_signal_ends_a_deaf_agent_at_once() {
 
 /// A reader that does not read holds up whatever is written to it.
 #[test]
-fn a_program_whose_reader_stalls_is_ended_by_the_second_signal() {
+fn second_signal_ends_a_program_with_a_stalled_reader() {
     let stage = Stage::with(&["reply", "bytes 2000000", "out all-is-said", "hang"]);
     let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
     // One that stalls on both, as with `2>&1 | less`.
@@ -132,7 +132,7 @@ fn has_room(pipe: &impl AsFd) -> bool {
 }
 
 #[test]
-fn a_deaf_agent_is_ended_when_its_grace_is_over() {
+fn agent_that_ignores_signals_is_killed_after_the_grace_period() {
     let stage = Stage::with(&["trap-term", "reply", "setsid 600000", "hang"]);
     stage.settings("[limits]\ngrace_seconds = 1");
     let child = started(&stage);
@@ -144,7 +144,7 @@ fn a_deaf_agent_is_ended_when_its_grace_is_over() {
 }
 
 #[test]
-fn a_signal_while_an_agent_is_waited_for_ends_the_wait() {
+fn signal_ends_the_wait_for_a_rate_limit() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 300", "exit 1"]);
     let mut command = stage.command(&TURN, "");
     let child = command
@@ -170,7 +170,7 @@ fn a_signal_while_an_agent_is_waited_for_ends_the_wait() {
 }
 
 #[test]
-fn a_signal_before_the_agent_is_called_keeps_it_from_being_called() {
+fn signal_before_the_call_prevents_the_call() {
     let stage = Stage::new();
     let stderr = stage.outside("stderr");
     let mut command = stage.command(&TURN, &stage.hold_at("prepared"));
