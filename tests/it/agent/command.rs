@@ -1,4 +1,5 @@
-//! Commands as agents: started by their definitions, contained, listened to; and agents that need no command.
+//! Agents that are commands, started from their definitions and contained; and agents without a
+//! command.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use crate::support::agent_output::shipped;
 use crate::support::waiting::{HANG, until};
 
-/// A folder to work in, and one for a call.
+/// A working folder and a call folder.
 struct Place {
     folder: TempDir,
     mode: Mode,
@@ -167,7 +168,10 @@ fn prompt_can_be_passed_as_a_file() {
     let reply = Place::new()
         .ask(&driver(&agents, &[]), &prompt, Permission::Edit)
         .unwrap();
-    assert_eq!(reply.text, prompt, "whole, and stdin is empty");
+    assert_eq!(
+        reply.text, prompt,
+        "the prompt is whole, and stdin is empty"
+    );
 }
 
 #[test]
@@ -239,7 +243,7 @@ fn output_is_streamed_while_the_command_runs() {
     let call = place.call("", Permission::Edit, &root, &folder);
     let mut running = driver.start(&call).unwrap();
     let mut said = String::new();
-    until("nothing is said", || {
+    until("there is no output", || {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
         said = running.said();
         !said.is_empty()
@@ -250,14 +254,14 @@ fn output_is_streamed_while_the_command_runs() {
     assert_eq!(
         (half.end, half.text.as_str()),
         (CallOutcome::Lost, "one "),
-        "there is no whole reply yet"
+        "the reply is not complete yet"
     );
     fs::write(place.tree().join("go"), "").unwrap();
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!(
         running.said(),
         "two",
-        "what was said last can be asked for after the end"
+        "the last output is available after the end"
     );
     let usage = UsageMetrics {
         input_tokens: Some(5),
@@ -272,12 +276,12 @@ fn output_is_streamed_while_the_command_runs() {
         }
     );
     let found = driver.salvage(&folder, call.marker).unwrap().unwrap();
-    assert_eq!(found.reply, reply, "and is found again by its folder");
+    assert_eq!(found.reply, reply, "the reply is found again by its folder");
     assert!(found.milliseconds > 0);
     assert_eq!(
         driver.salvage(&folder, "another").unwrap(),
         None,
-        "another call's files are not its own"
+        "files of another call are ignored"
     );
 }
 
@@ -289,7 +293,7 @@ fn stopped_and_missing_commands_are_reported() {
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
     let call = place.call("", Permission::Edit, &root, &folder);
     let mut running = driver_of_sleep.start(&call).unwrap();
-    until("nothing is said", || {
+    until("there is no output", || {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
         !running.said().is_empty()
     });
@@ -307,7 +311,7 @@ fn stopped_and_missing_commands_are_reported() {
     assert_eq!(
         (half.end, half.text.as_str()),
         (CallOutcome::Lost, "begun\n"),
-        "half a reply is kept, and does not count"
+        "a partial reply is kept, and does not count"
     );
     assert_eq!(
         driver_of_sleep
@@ -482,7 +486,7 @@ fn script_writes_only_in_the_work_tree() {
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
     assert!(
         !place.tree().join("a").exists(),
-        "a read-only mode stays so"
+        "a read-only mode stays read-only"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Containment: an agent that misbehaves in every known way, and what is left of it.
+//! Containment of an agent that misbehaves in every known way, and cleanup of its processes.
 
 mod ends;
 mod killed;
@@ -32,7 +32,7 @@ struct Call {
 impl Call {
     fn new() -> Self {
         let env = vec![(OsString::from("PATH"), std::env::var_os("PATH").unwrap())];
-        // Long enough for an agent to end by SIGTERM on any machine.
+        // Long enough for an agent to exit on SIGTERM on any machine.
         let limits = Limits {
             grace: HANG,
             ..Limits::default()
@@ -93,12 +93,12 @@ impl Call {
         self.start(&argv).unwrap()
     }
 
-    /// Runs a command to its end, after which nothing of it may be alive.
+    /// Runs a command until it exits. No process of it may be alive afterwards.
     fn run(&self, argv: &[&str]) -> Exit {
         self.end_of(self.start(argv).unwrap())
     }
 
-    /// Runs the misbehaving agent to its end, after which nothing of it may be alive.
+    /// Runs the misbehaving agent until it exits. No process of it may be alive afterwards.
     fn run_agent(&self, steps: &[&str]) -> Exit {
         self.end_of(self.start_agent(steps))
     }
@@ -135,7 +135,7 @@ fn milliseconds(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Returns the kinds of containment that can be tried here, for a test to run with each.
+/// Returns the kinds of containment that this machine supports, for a test to run with each.
 fn kinds(test: &str) -> Vec<Containment> {
     static FACTS: OnceLock<ContainmentFacts> = OnceLock::new();
     let facts = FACTS.get_or_init(|| ContainmentFacts::find(guard()));
@@ -143,11 +143,14 @@ fn kinds(test: &str) -> Vec<Containment> {
     if facts.namespace.is_ok() {
         return vec![Containment::Guard, Containment::Namespace];
     }
-    did_not_run(&format!("{test} (namespace)"), "namespaces are not granted");
+    did_not_run(
+        &format!("{test} (namespace)"),
+        "namespaces are not permitted",
+    );
     vec![Containment::Guard]
 }
 
-/// Returns the living processes that carry a marker, found without the help of the program.
+/// Returns the pids of living processes that carry a marker, without using the program under test.
 fn alive(marker: &str) -> BTreeSet<u32> {
     let marker = format!("AGENTD_CALL={marker}");
     processes_by_environment(|entries| entries.contains(&marker.as_bytes()))

@@ -1,4 +1,4 @@
-//! Definitions of agents: what they may say, what is wrong with them and where, and what an agent gets to see.
+//! Agent definitions: valid keys, errors with their location, and the variables an agent sees.
 
 use std::ffi::OsString;
 use std::fs;
@@ -33,7 +33,8 @@ fn shipped_agents_state_how_they_were_tested() {
         ("qwen", Tried::Ran),
     ];
     assert_eq!(tried, table);
-    // What was run was run with some version, and no definition asks an agent to remember or to be told its role apart.
+    // A tested agent has a version, and no definition makes an agent resume a session or passes a
+    // role separately.
     for spec in agents.all() {
         assert!(
             spec.tried_with.is_some() || spec.tried == Tried::Documented,
@@ -285,7 +286,7 @@ fn agent_sees_only_allowed_variables() {
         names(&seen),
         ["PATH", "LC_ALL", "https_proxy", "A_KEY", "B", "HOME"]
     );
-    assert_eq!(seen.0[4].1, "c", "what is set wins");
+    assert_eq!(seen.0[4].1, "c", "a set variable wins");
     assert_eq!(seen.0[5].1, "/tmp");
 }
 
@@ -315,7 +316,7 @@ fn later_files_add_to_lists_and_replace_agents() {
         [("MY_SEED".to_owned(), b"12345678".to_vec())]
     );
     let words = &agents.failures().ends[0].contains;
-    assert_eq!(words, &["rate limit"], "what comes later is asked first");
+    assert_eq!(words, &["rate limit"], "later files come first");
 }
 
 fn switches(agent: &str, switch: &str, on: bool) -> Switches {

@@ -1,4 +1,4 @@
-//! Agents that are found on PATH: who is asked if nothing names one, and what `doctor` tells of them.
+//! Agents found on PATH: the default choice for each mode, and the report of `doctor`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Run, TestProject, path_without_agents, write_program};
 
-/// A project on a machine where some agents are installed; each is a command that tells a version and nothing else.
+/// A project on a machine with some installed agents. Each is a command that only prints a version.
 struct Machine {
     project: TestProject,
     path: OsString,
@@ -143,7 +143,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
     let own_work = "warning: challenge: codex judges its own work (plan)";
     let challenge = machine.run(&["turn", "challenge", "Look", "--change", "a"]);
     assert!(challenge.stderr.contains(own_work), "{}", challenge.stderr);
-    // The author of a plan that no turn has made is not known, and a named judge says nothing of it.
+    // The author of a plan without a turn is unknown, so a configured judge causes no warning.
     let named = [
         "turn",
         "challenge",
@@ -155,7 +155,8 @@ fn single_agent_takes_every_mode_with_a_warning() {
     ];
     let run = machine.run(&named);
     assert!(!run.stderr.contains("judges"), "{}", run.stderr);
-    // Once codex has planned it, it judges its own work, whoever chose it.
+    // Once codex has planned the change, it would judge its own work, even if the settings choose
+    // it.
     machine
         .run(&[
             "turn",
@@ -169,7 +170,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
         .ok();
     let run = machine.run(&named);
     assert_eq!(run.stderr.matches(own_work).count(), 1, "{}", run.stderr);
-    // What is shown is what would be sent.
+    // The preview equals the prompt that would be sent.
     let shown = machine
         .run(&["prompt", "challenge", "Look", "--json"])
         .json();
@@ -223,7 +224,7 @@ fn doctor_works_with_unreadable_settings() {
     );
 }
 
-/// gemini reads `.env` and settings of the project by itself: they can change where the key goes and what is run.
+/// gemini reads `.env` and project settings by itself. They can redirect the key and run commands.
 #[test]
 fn instruction_files_require_trust() {
     let machine = machine(&[CLAUDE, ("gemini", "cat >/dev/null; exit 1")]);
@@ -255,7 +256,7 @@ fn instruction_files_require_trust() {
         .run(&gemini)
         .fails(4, &[".env", ".gemini/settings.json"]);
 
-    // What a switch makes an agent obey is asked for as well.
+    // Files that an agent obeys because of a switch need trust as well.
     machine.project.write(".mcp.json", "{}");
     crate::support::write(
         &machine.project.user_folder().join("config.toml"),
@@ -266,7 +267,7 @@ fn instruction_files_require_trust() {
         .fails(4, &["NotTrusted", ".mcp.json"]);
 }
 
-/// Hooks and servers are run, and an agent file of opencode can replace the agent that may only read.
+/// Hooks and servers are run, and an agent file of opencode can replace the read-only agent.
 #[test]
 fn instruction_files_of_other_agents_require_trust() {
     let fails = "cat >/dev/null; exit 1";
@@ -320,7 +321,7 @@ fn instruction_files_of_other_agents_require_trust() {
     }
     machine.project.write(".cursor/rules/x.mdc", "x");
     machine.run(&["trust"]).ok();
-    assert_eq!(turn("cursor-agent").code, 5, "it was accepted");
+    assert_eq!(turn("cursor-agent").code, 5, "it was trusted");
     machine.project.write(".cursor/rules/y.mdc", "y");
     turn("cursor-agent").fails(4, &["NotTrusted", ".cursor/rules/y.mdc"]);
 
@@ -336,7 +337,7 @@ fn instruction_files_of_other_agents_require_trust() {
     );
 }
 
-/// The project's own definitions are listed, and nothing of them is run.
+/// Definitions of the project are listed, but nothing in them is run.
 #[test]
 fn doctor_does_not_run_project_commands() {
     let machine = machine(&[]);

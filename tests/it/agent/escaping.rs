@@ -1,4 +1,4 @@
-//! Agents that would expand something in a prompt find nothing there to expand. The judge of XML is roxmltree.
+//! Prompts are escaped for agents that would expand parts of them. roxmltree is the XML oracle.
 
 use agentd::compose::{Request, compose};
 use agentd::models::{
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::support::{TestProject, write};
 
-/// A file as web frameworks have them: nearly every line holds an `@`.
+/// A file in the style of web frameworks: nearly every line contains an `@`.
 const DECORATORS: &str = "import { Component } from '@angular/core';\n@Component({selector: 'app', a: 1 < 2 && true})\n\
     export class App {\n  @Input() name = 'joe@example.com';\n  @Output() done = x as unknown as ']]>';\n}\n";
 
@@ -78,7 +78,7 @@ fn at_signs_are_escaped_for_gemini() {
     let text: String = file.children().filter_map(|child| child.text()).collect();
     assert_eq!(text, DECORATORS);
     UnifiedPrompt::from_xml(&gemini).unwrap();
-    // claude is told by a variable to leave `@` alone, and codex does so anyway.
+    // For claude a variable disables the expansion of `@`, and codex never expands it.
     for agent in ["claude", "codex"] {
         assert!(shown(agent).contains("@Component({selector"), "{agent}");
     }
@@ -122,7 +122,7 @@ fn flat_text_is_wrapped_for_gemini() {
     assert_eq!(messages[1]["content"], "Who is @anna? a < b ]]>");
 }
 
-/// A pack whose prompts begin with a text.
+/// A pack whose prompts begin with a given text.
 fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
     let folder = tempfile::tempdir().unwrap();
     let file =
@@ -177,7 +177,7 @@ fn text_that_starts_like_a_command_is_wrapped() {
     );
 }
 
-/// What a prompt grows by when it is sent without `@` is part of what it may take.
+/// Escaping makes a prompt longer. The fit accounts for that.
 #[test]
 fn escaped_history_stays_within_the_window() {
     let (_folder, pack) = blunt("Talk.");

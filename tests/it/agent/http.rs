@@ -1,4 +1,4 @@
-//! HTTP models as agents: requests and replies of the program's own sender.
+//! HTTP models as agents: requests and replies of the built-in client.
 
 use std::ffi::OsString;
 use std::fs;
@@ -69,7 +69,7 @@ fn dialects_return_text_and_usage_and_send_the_key_as_header() {
     }
 }
 
-/// How every failure ends, in each of the dialects' own forms.
+/// The expected outcome of each failure, in the form of each dialect.
 #[test]
 fn failures_are_classified_in_each_dialect() {
     let crashed = CallOutcome::Crashed {
@@ -222,7 +222,7 @@ fn failures_are_classified_in_each_dialect() {
             assert_eq!(
                 server.requests().len(),
                 at + 1,
-                "{dialect} {scripted} is asked once"
+                "{dialect} {scripted}: one request"
             );
         }
     }
@@ -333,7 +333,7 @@ fn local_server_bypasses_the_proxy() {
             code: None,
             signal: None
         },
-        "the proxy is asked, and is not there"
+        "the proxy is used, and is unreachable"
     );
     assert!(
         reply.detail.contains("refuses the connection"),
@@ -407,7 +407,7 @@ fn shipped_providers_use_https_and_secret_keys() {
     for provider in agents.providers() {
         assert!(
             agents.find(&provider.name).is_none(),
-            "the command `{}` comes first",
+            "the command `{}` takes precedence",
             provider.name
         );
         let is_local = provider.base_url.starts_with("http://127.0.0.1:");
@@ -420,7 +420,7 @@ fn shipped_providers_use_https_and_secret_keys() {
         if let Some(key) = &provider.key {
             let given = Environment(vec![(OsString::from(key), OsString::from("12345678"))]);
             let known = Agents::default().with_secrets(agentd::pack::SECRET_NAMES);
-            assert_eq!(known.secrets(&given).len(), 1, "{key} fits a pattern");
+            assert_eq!(known.secrets(&given).len(), 1, "{key} matches a pattern");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The scripted server of models says in every dialect what its script says.
+//! The scripted model server sends the replies of its script in every dialect.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::support::model_server_process::ModelServer;
 use crate::support::program;
 use crate::support::waiting::{HANG, until};
 
-/// The dialects, and a path of each.
+/// The dialects with a path for each.
 const DIALECTS: [(&str, &str); 4] = [
     ("anthropic", "/v1/messages?beta=true"),
     ("gemini", "/v1beta/models/some-model:generateContent"),
@@ -20,13 +20,13 @@ const DIALECTS: [(&str, &str); 4] = [
     ("chat", "/v1/chat/completions"),
 ];
 
-/// What came back over a connection.
+/// An HTTP response as received.
 #[derive(Debug)]
 struct Got {
     status: u16,
     head: String,
     body: String,
-    /// The body came to its end.
+    /// True if the body was received completely.
     whole: bool,
 }
 
@@ -35,7 +35,7 @@ impl Got {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// Returns the events of a stream, each by its name and its data.
+    /// Returns the events of a stream, each with its name and data.
     fn events(&self) -> Vec<(Option<&str>, Value)> {
         assert!(
             self.head.contains("content-type: text/event-stream\r\n"),
@@ -59,7 +59,7 @@ impl Got {
         events.collect()
     }
 
-    /// Returns the strings of a stream's events at a pointer, joined.
+    /// Returns the joined strings at a JSON pointer in all events of a stream.
     fn joined(&self, pointer: &str) -> String {
         let events = self.events();
         events
@@ -96,7 +96,7 @@ fn read_line(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(line).unwrap().trim_end().to_owned())
 }
 
-/// Reads one answer, as a client that reuses its connection does.
+/// Reads one response, like a client that reuses its connection.
 fn receive(stream: &mut TcpStream) -> Got {
     let mut head = String::new();
     while let Some(line) = read_line(stream).filter(|line| !line.is_empty()) {
@@ -139,7 +139,7 @@ fn receive(stream: &mut TcpStream) -> Got {
     }
 }
 
-/// Makes one request of a dialect, for a stream or not.
+/// Sends one request in a dialect, streamed or not.
 fn ask(server: &ModelServer, dialect: &str, stream: bool) -> Got {
     let (_, path) = DIALECTS
         .into_iter()
@@ -159,7 +159,7 @@ fn ask(server: &ModelServer, dialect: &str, stream: bool) -> Got {
     receive(&mut connection)
 }
 
-/// A reply with all that an answer may hold.
+/// A reply with every field that a response can have.
 fn full() -> Value {
     json!([{
         "text": "Grüße, <review>PASS</review>", "thinking": "Hm.", "chunk": 5,
@@ -420,7 +420,8 @@ fn stops_and_failures_use_the_form_of_the_dialect() {
     }
 }
 
-/// Returns what comes over a connection before nothing comes for a while, and checks that it is still open.
+/// Returns the bytes received until the connection is silent for a while, and checks that it is
+/// still open.
 fn rest_before_silence(connection: &mut TcpStream) -> String {
     connection
         .set_read_timeout(Some(Duration::from_millis(50)))
@@ -468,7 +469,7 @@ fn stream_breaks_stalls_and_hangs_at_the_scripted_point() {
 
         let mut hanging = connect(&server);
         send(&mut hanging, &path, &json!({"stream": true}));
-        // Otherwise the next request could be the one that gets no answer.
+        // Otherwise the next request could be the one without a response.
         until("the request is not logged", || server.requests().len() == 3);
         assert_eq!(rest_before_silence(&mut hanging), "", "{dialect}");
 
@@ -506,7 +507,7 @@ fn replies_are_used_in_order_and_the_last_repeats() {
         });
     }
     assert_eq!(said, ["one", "one", "<p>", "last", "last"]);
-    // What counts or lists uses up none.
+    // Requests that count tokens or list models use up no reply.
     send(
         &mut connection,
         "/v1/messages/count_tokens",
@@ -519,7 +520,7 @@ fn replies_are_used_in_order_and_the_last_repeats() {
     assert_eq!(receive(&mut connection).json()["data"], json!([]));
     send(&mut connection, "/v1/elsewhere", &json!({}));
     assert_eq!(receive(&mut connection).status, 404);
-    // A body in pieces is read as one with a length.
+    // A chunked body is read like one with a length.
     let head =
         "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
     connection.write_all(head.as_bytes()).unwrap();
@@ -628,6 +629,6 @@ fn server_exits_when_stdin_closes() {
     assert_eq!(
         connection.read(&mut [0; 16]).unwrap_or(0),
         0,
-        "nothing was said, and nobody is there"
+        "no output, and no process"
     );
 }

@@ -24,15 +24,12 @@ fn every_recording_has_one_row_and_every_row_a_recording() {
         .collect();
     let named: BTreeSet<PathBuf> = rows.iter().cloned().collect();
     let alone: Vec<&PathBuf> = named.symmetric_difference(&recorded).collect();
-    assert!(
-        alone.is_empty(),
-        "these lack their row, or their recording: {alone:?}"
-    );
+    assert!(alone.is_empty(), "without a row or a recording: {alone:?}");
     assert_eq!(rows.len(), recorded.len(), "duplicate row");
     assert_eq!(rows.len(), 133);
 }
 
-/// Its exit code is the status of HTTP modulo 256, and has to do where its words are not known.
+/// The exit code is the HTTP status modulo 256. It decides where the message is unknown.
 #[test]
 fn gemini_exit_code_maps_to_http_status() {
     let agents = vendors();
@@ -58,7 +55,7 @@ fn gemini_exit_code_maps_to_http_status() {
     }
 }
 
-/// Some outputs do not report that a reply was cut off. Its verdict is then missing.
+/// Some output formats do not report that a reply was cut off. In that case the verdict is missing.
 #[test]
 fn truncated_reply_has_no_verdict() {
     let rows: Vec<Recording> = Recording::all()
@@ -72,7 +69,7 @@ fn truncated_reply_has_no_verdict() {
     }
 }
 
-/// No recording of a run that went well becomes one when its end is missing, wherever it is cut.
+/// A recording of a successful run that is truncated at any point never counts as a success.
 #[test]
 fn truncated_recording_never_succeeds() {
     for (agent, case) in [
@@ -130,7 +127,7 @@ fn long_output_is_shortened_in_the_middle() {
     assert_eq!(
         (reply.end, reply.text.len()),
         (CallOutcome::Ok, noise.len()),
-        "a good reply is kept whole"
+        "a valid reply is kept whole"
     );
     let exit = Exit {
         cause: ExitCause::Output,

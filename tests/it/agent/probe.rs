@@ -1,4 +1,5 @@
-//! Probes: all-right replies give 100 %, one defect changes one number, and a call that failed is no wrong reply.
+//! Probes: correct replies score 100 %, one defect changes one score, and a failed call is not a
+//! wrong reply.
 
 use agentd::ErrorKind;
 use agentd::agent::{Drivers, Scripted};
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{TestProject, write};
 
-/// The right replies, in the order of the cases.
+/// The correct replies, in the order of the cases.
 const RIGHT: [&str; 10] = [
     "<message>The build is green again.</message>",
     "<message>Moving it.</message>\n<action type=\"move_file\"><from>draft.md</from><to>archive/draft.md</to></action>",
@@ -27,7 +28,7 @@ const RIGHT: [&str; 10] = [
     "<message>Smaller.</message>\n<action type=\"resize_image\"><image>cat.png</image><percent>50</percent></action>",
 ];
 
-/// What an agent does in a turn: it replies, or its call ends badly.
+/// One scripted turn: a reply, or a call that fails.
 #[derive(Clone, Copy)]
 enum Does<'a> {
     Says(&'a str),
@@ -42,7 +43,7 @@ fn script(turns: &[Does<'_>]) -> String {
     format!("format: 1\nturns:\n{}", turns.collect::<String>())
 }
 
-/// Returns the turns of a probe with right replies; each case is asked under three conditions.
+/// Returns the turns of a probe with correct replies. Each case is asked under three conditions.
 fn all_right(cases: usize) -> Vec<Does<'static>> {
     RIGHT
         .iter()
@@ -142,7 +143,7 @@ fn correct_replies_score_100_percent() {
     assert_eq!(
         report.help(Condition::Example),
         Some(ConditionEffect::DoesNotHelp),
-        "nothing is left to help with"
+        "there is nothing to improve"
     );
     assert_eq!(
         (bench.kept(), report.kept),
@@ -155,11 +156,11 @@ fn correct_replies_score_100_percent() {
     );
     assert!(
         !bench.project.root().join("agentd").exists(),
-        "nothing of the project is touched"
+        "the project is untouched"
     );
 }
 
-/// Every defect is planted in the reply to one of the first three cases, under one condition.
+/// Each defect is planted in the reply to one of the first three cases, under one condition.
 #[test]
 fn each_defect_lowers_only_its_score() {
     let action = |fields: &str| {
@@ -220,7 +221,8 @@ fn each_defect_lowers_only_its_score() {
     }
 }
 
-/// Returns the cells of a probe with one reply in each, of which the callback tells whether it was right.
+/// Returns the cells of a probe with one reply each. The callback decides whether a reply is
+/// correct.
 fn cells_of_one_each(right: impl Fn(usize, usize) -> u64) -> Vec<(Condition, Task, Share)> {
     let mut cells = Vec::new();
     for (at, condition) in Condition::ALL.into_iter().enumerate() {
@@ -279,7 +281,7 @@ fn significant_gains_are_distinguished_from_chance() {
     let mut turns = all_right(10);
     for (at, turn) in turns.iter_mut().enumerate() {
         let condition = at % 3;
-        // Without help 3 of 10 are right, with a reminder 5, with an example all.
+        // Correct out of 10: 3 without help, 5 with a reminder, 10 with an example.
         if (condition == 0 && at >= 9) || (condition == 1 && at >= 15) {
             *turn = wrong;
         }
@@ -355,7 +357,7 @@ fn command_prints_a_table_and_logs_the_turns() {
     turns[0] = Does::Says("The build is green again.");
     turns[4] = Does::Ends("crashed");
     project.write("script.yaml", script(&turns));
-    // An agent that the settings name for a mode of another pack is no matter of a probe.
+    // A probe ignores an agent that the settings choose for a mode of another pack.
     write(
         &project.user_folder().join("config.toml"),
         "format = 1\n[modes.plan]\nagent = \"claude\"\n",
@@ -433,7 +435,7 @@ example    all      10/10    100 %  72 to 100 %
     assert_eq!(
         json["cells"].as_array().unwrap().len(),
         6,
-        "one task and all, under three conditions"
+        "one task and the total, under three conditions"
     );
     assert_eq!(json["cells"][0]["share"], 1.0);
     assert_eq!(

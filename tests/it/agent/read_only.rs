@@ -1,4 +1,4 @@
-//! An agent that may only read is not taken at its word: the work tree is compared before and after its call.
+//! Edits by an agent that may only read: the work tree is compared before and after its call.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn edit_in_a_read_only_phase_fails_the_turn() {
         ("echo x > src/new.rs", "src/new.rs"),
         ("rm src/old.rs", "src/old.rs"),
         ("chmod +x src/old.rs", "src/old.rs"),
-        // The same bytes, and the old time put back.
+        // The same number of bytes, and the old modification time restored.
         (
             "cp src/old.rs x; cat x > src/old.rs; touch -d 2001-01-01 src/old.rs; rm x",
             "src/old.rs",
@@ -136,8 +136,8 @@ fn editing_phase_is_not_checked_for_changes() {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
-/// Waits until a file that is written now has a later time than another. The clock of a file system has ticks of some
-/// milliseconds.
+/// Waits until a newly written file has a later modification time than another. File system clocks
+/// have a resolution of a few milliseconds.
 fn until_files_are_newer_than(project: &TestProject, path: &str) {
     let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let (old, new) = (
@@ -150,7 +150,8 @@ fn until_files_are_newer_than(project: &TestProject, path: &str) {
     });
 }
 
-/// What the agent did before its end is told apart from what the user does before the reply is read.
+/// Edits that the agent made before it exited are distinguished from edits that the user makes
+/// before the reply is read.
 #[test]
 fn reply_recovered_after_a_crash_is_checked_for_edits() {
     for (script, code, files) in [("true", 0, 1), ("echo x >> src/lib.rs", 8, 0)] {
@@ -175,7 +176,7 @@ fn reply_recovered_after_a_crash_is_checked_for_edits() {
         let run = project.run(&["log", "--json"]);
         assert_eq!(run.code, 0);
         let resumed = project.run(&["resume", "a"]);
-        // One that did what it may not is not called again unasked.
+        // An agent that broke its permission is not retried unasked.
         assert_eq!(resumed.code, code, "{}", resumed.stderr);
         let row = project.run(&["show", "a/1", "--json"]).json();
         let end = row["turn"]["calls"][0]["answered"]["end"]
@@ -212,7 +213,7 @@ fn git_folder_of_a_worktree_is_checked() {
     }
 }
 
-/// A failure of another kind does not hide it, and a repeated call does not take it for granted.
+/// A failure of another kind does not hide the edit, and a retried call does not accept it.
 #[test]
 fn edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
     let project =
@@ -249,7 +250,7 @@ fn edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
     );
 }
 
-/// What a call that was lost has changed does not become what the next one starts from.
+/// Edits of a lost call do not become the baseline of the next one.
 #[test]
 fn lost_call_with_edits_is_not_retried_unasked() {
     let project = project("echo x >> src/lib.rs; sleep 600");

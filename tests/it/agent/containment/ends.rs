@@ -1,4 +1,4 @@
-//! How an agent ends by itself, how it is stopped, and how its processes are told from others.
+//! Exits of an agent, stop requests, and the identification of its processes.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -89,7 +89,7 @@ fn wait_timeout_leaves_the_agent_running() {
     assert_eq!(
         contained.wait(Duration::ZERO).unwrap(),
         Some(exit),
-        "an end can be asked for again"
+        "wait can be called again"
     );
 }
 
@@ -110,7 +110,10 @@ fn agent_that_ignores_sigterm_is_killed_after_the_grace_period() {
         contained.stop(false);
         let exit = call.end_of(contained);
         assert_eq!((exit.signal, exit.cause), (Some(9), ExitCause::Stopped));
-        assert!(asked.elapsed() >= milliseconds(300), "it had no grace");
+        assert!(
+            asked.elapsed() >= milliseconds(300),
+            "there was no grace period"
+        );
     }
 }
 
@@ -148,8 +151,8 @@ fn immediate_and_second_stop_skip_the_grace_period() {
             call.wait_for("deaf");
             if !at_once {
                 contained.stop(false);
-                // Two requests that come together may be heard as one.
-                until("the agent is not asked to end", || {
+                // Two requests in quick succession may be received as one.
+                until("the agent does not get SIGTERM", || {
                     alive(&call.marker())
                         .into_iter()
                         .any(blocks_received_sigterm)
@@ -172,8 +175,8 @@ fn sigterm_to_the_guard_stops_the_agent() {
         let contained = call.start_agent(&["out begun", "hang"]);
         call.wait_for("begun");
         let guard = contained.process().pid;
-        // While it starts the agent it holds no signals back, and would be ended by them.
-        until("the guard does not hold signals back", || {
+        // The guard blocks no signals while it starts the agent, so a signal would kill it.
+        until("the guard does not block signals", || {
             let status = fs::read_to_string(format!("/proc/{guard}/status")).unwrap();
             status.contains("SigBlk:\t0000000000014003")
         });
@@ -232,7 +235,7 @@ fn zombie_is_not_alive() {
     until("the process is alive", || !is_alive(&process));
     assert!(
         fs::exists(format!("/proc/{}", child.id())).unwrap(),
-        "it was collected"
+        "the zombie was reaped"
     );
     child.wait().unwrap();
 }
@@ -254,7 +257,7 @@ fn containment_facts_are_probed() {
         Err(error) => {
             did_not_run(
                 "containment_facts_are_probed (namespace)",
-                "namespaces are not granted",
+                "namespaces are not permitted",
             );
             assert!(error.hint().unwrap().contains("containment"), "{error:#}");
             assert!(facts.when_guard_killed().contains("marker"));

@@ -1,4 +1,4 @@
-//! What is left when agentd, or its guard, or both are killed.
+//! Processes that remain when agentd, its guard, or both are killed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use super::{Call, alive, kinds};
 use crate::support::program;
 use crate::support::waiting::{Holders, suspend, until};
 
-/// What an agent does that is to be left alone: children of every kind, words, and then silence.
+/// Steps of an agent that must not survive: children of every kind, some output, then silence.
 const STEPS: [&str; 6] = [
     "fork 600000",
     "setsid 600000",
@@ -25,10 +25,10 @@ const STEPS: [&str; 6] = [
     "hang",
 ];
 
-/// A program that runs an agent through the library, to be killed.
+/// A program that runs an agent through the library and gets killed.
 struct Victim {
     program: Child,
-    /// Kept open, as the program goes on to say how the agent ended.
+    /// Kept open because the program later prints how the agent ended.
     _said: BufReader<ChildStdout>,
     guard: Pid,
 }
@@ -71,14 +71,14 @@ impl Victim {
     }
 }
 
-/// Waits until no process of a call is alive. The children would stay for minutes if nobody ended them.
+/// Waits until no process of a call is alive. Without cleanup the children would run for minutes.
 fn until_nothing_is_alive(call: &Call) {
-    until("something of the call is alive", || {
+    until("a process of the call is alive", || {
         alive(&call.marker()).is_empty()
     });
 }
 
-/// Returns whether any process has a file open.
+/// Returns true if any process has a file open.
 fn is_open(path: &Path) -> bool {
     let processes = fs::read_dir("/proc")
         .unwrap()
@@ -98,10 +98,10 @@ fn no_process_survives_a_killed_agentd() {
         };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
-        // The environment of the guard can be read by root only.
+        // Only root can read the environment of the guard.
         assert!(
             alive(&call.marker()).len() >= 5,
-            "the agent and four that it started"
+            "the agent and its four children"
         );
         victim.kill_program();
         until_nothing_is_alive(&call);
@@ -109,7 +109,7 @@ fn no_process_survives_a_killed_agentd() {
             exit_record(&call.folder()).unwrap().unwrap().cause,
             ExitCause::Abandoned
         );
-        assert_eq!(call.stdout_text(), "begun\n", "what it said is kept");
+        assert_eq!(call.stdout_text(), "begun\n", "the output is kept");
     }
 }
 
@@ -140,7 +140,7 @@ fn no_process_survives_agentd_killed_while_streaming() {
     );
     assert!(
         !is_open(&call.folder().join("stdout").canonicalize().unwrap()),
-        "something still writes"
+        "a process still writes"
     );
 }
 
@@ -148,7 +148,7 @@ fn no_process_survives_agentd_killed_while_streaming() {
 fn agent_that_exited_before_the_kill_has_an_exit_record() {
     let call = Call::new();
     let mut victim = Victim::start(&call, &["out whole"]);
-    until("there is no record", || {
+    until("there is no exit record", || {
         exit_record(&call.folder()).unwrap().is_some()
     });
     victim.kill_program();
@@ -169,7 +169,7 @@ fn namespace_contains_when_agentd_and_guard_are_killed() {
         };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
-        // Stopped, so that it cannot act on the death of the other.
+        // Stopped, so that it cannot react to the death of the other process.
         suspend(victim.guard);
         if guard_first {
             victim.kill_guard();
@@ -195,10 +195,7 @@ fn survivors_of_a_killed_guard_are_found_by_marker() {
     victim.kill_program();
     victim.kill_guard();
     let left = alive(&call.marker());
-    assert!(
-        left.len() >= 5,
-        "the agent and four that it started: {left:?}"
-    );
+    assert!(left.len() >= 5, "the agent and its four children: {left:?}");
     assert!(reap(&call.marker(), None).unwrap() > 0);
     assert_eq!(alive(&call.marker()), BTreeSet::new());
     assert_eq!(reap(&call.marker(), None).unwrap(), 0);
@@ -206,7 +203,7 @@ fn survivors_of_a_killed_guard_are_found_by_marker() {
 
     assert!(
         bystander.wait(Duration::ZERO).unwrap().is_none(),
-        "another call was ended"
+        "another call was killed"
     );
     bystander.stop(true);
     other.end_of(bystander);
@@ -262,7 +259,7 @@ fn agent_that_holds_the_guards_lifeline_does_not_survive_agentd() {
 fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     let call = Call::new();
     let mut holders = Holders::new(call.parent.path().join("fifo"));
-    // The child has no environment, and no ancestor with the marker but the guard.
+    // The child has no environment, and its only ancestor with the marker is the guard.
     let agent = program("fake_agent");
     let script = format!(
         "exec 9>{}; exec {} 'bare-fork 600000' stop-guard 'out begun'",
@@ -272,7 +269,7 @@ fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     let contained = call.start(&["sh", "-c", &script]).unwrap();
     let guard = contained.process();
     call.wait_for("begun");
-    until("the agent runs on", || {
+    until("the agent still runs", || {
         alive(&call.marker()).is_subset(&BTreeSet::from([guard.pid]))
     });
 

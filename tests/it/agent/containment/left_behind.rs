@@ -1,4 +1,4 @@
-//! What an agent leaves behind when it ends.
+//! Processes that are still running when their agent exits.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn leftover_child_is_counted_and_killed() {
                 (Some(0), &ExitCause::Ended),
                 "{step}"
             );
-            // Of a child that was forked twice the one in the middle may still be there.
+            // The intermediate process of a double fork may still exist.
             assert!(
                 (1..=2).contains(&exit.left_behind),
                 "{step}: {}",
@@ -65,13 +65,15 @@ fn leftover_child_without_marker_is_killed() {
 
 #[test]
 fn child_that_exits_after_its_agent_is_not_counted() {
-    // A guard waits a tenth of a second for it. On a busy machine the child may need longer; then it is tried again.
-    until("a child that ends is counted as left over", || {
+    // A guard waits 100 ms for the child. On a busy machine the child may need longer, so the test
+    // retries.
+    until("a child that exits is counted as leftover", || {
         Call::new().run_agent(&["setsid 20"]).left_behind == 0
     });
 }
 
-/// Processes that a fork loop starts one after the other: more than start within the time that a guard needs to end them.
+/// Number of processes that a fork loop starts in sequence: more than can start while a guard kills
+/// them.
 const GENERATIONS: usize = 20_000;
 
 #[test]
@@ -89,15 +91,15 @@ fn respawning_process_is_killed() {
         let fake_agent = program("fake_agent").display().to_string();
         let exit = call.run(&["sh", "-c", &agent, &fake_agent, &endless, &endless, &wait]);
         assert_eq!(exit.cause, ExitCause::Ended);
-        // A generation may be gone before it is seen, but its line is in the log.
+        // A generation may exit before it is seen, but its line is in the log.
         let count = fs::read_to_string(&log).unwrap().lines().count();
         assert!((1..2 * GENERATIONS).contains(&count), "{count} generations");
         assert!(holders.are_gone(), "a generation is alive");
     }
 }
 
-/// A process that a debugger holds stays in the list of its parent's children after it was killed, as one does that is
-/// stuck in the kernel.
+/// A process held by a debugger stays in its parent's list of children after SIGKILL, like a
+/// process that is stuck in the kernel.
 #[cfg(target_os = "linux")]
 #[test]
 fn unkillable_process_does_not_block_the_end() {
@@ -118,16 +120,13 @@ fn unkillable_process_does_not_block_the_end() {
     let mut contained = call.start(&["sh", "-c", &script]).unwrap();
     until("the child is not started", || child.exists());
     let pid = Pid::from_raw(fs::read_to_string(&child).unwrap().trim().parse().unwrap());
-    // Held by this thread, which does not look after it.
+    // Traced by this thread, which does not continue it.
     if ptrace::seize(pid, ptrace::Options::empty()).is_err() {
         let test = "unkillable_process_does_not_block_the_end";
-        return did_not_run(test, "debuggers are not granted");
+        return did_not_run(test, "ptrace is not permitted");
     }
     fs::write(&go, "").unwrap();
-    let exit = contained
-        .wait(HANG)
-        .unwrap()
-        .expect("the guard waits for ever");
+    let exit = contained.wait(HANG).unwrap().expect("the guard hangs");
     assert_eq!(
         (exit.code, exit.cause, exit.left_behind),
         (Some(0), ExitCause::Ended, 1)

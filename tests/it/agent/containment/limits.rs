@@ -1,4 +1,4 @@
-//! How long an agent may take, and how much it may write.
+//! Time and output limits of an agent.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use super::{Call, HANG, kinds, milliseconds, seconds};
 use crate::support::waiting::{GROWING_LIMITS, until, until_written};
 use crate::support::{program, write_program};
 
-/// The most memory that a guard or agentd may need, whatever an agent writes.
+/// Maximum memory of a guard or of agentd, regardless of the output of the agent.
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// Idle times in milliseconds. On a busy machine an agent may need longer than the first to say something; a test then
-/// tries the next.
+/// Idle timeouts in milliseconds. On a busy machine an agent may exceed the first one before it
+/// prints anything; the test then tries the next.
 const IDLE_TIMES: [u64; 4] = [300, 2_000, 10_000, 60_000];
 
 #[test]
@@ -36,7 +36,7 @@ fn silent_agent_is_killed_after_the_idle_timeout() {
         };
         assert!(
             IDLE_TIMES.iter().any(has_spoken),
-            "what it said before is not kept"
+            "earlier output is not kept"
         );
     }
 }
@@ -49,7 +49,7 @@ fn output_on_either_stream_resets_the_idle_timeout() {
                 idle: milliseconds(*idle),
                 ..Limits::default()
             });
-            // Longer than the idle time as a whole.
+            // In total longer than the idle timeout.
             let pause = format!("sleep {}", idle / 4);
             let exit = call.run_agent(&[speak, pause.as_str()].repeat(6));
             exit.cause == ExitCause::Ended && exit.milliseconds > *idle
@@ -150,7 +150,7 @@ fn gigabyte_of_output_is_stopped_at_the_limit() {
             containment,
             ..Call::within(limits)
         };
-        // What it writes without end it writes without listening.
+        // The agent writes without end and ignores SIGTERM.
         let contained =
             call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
         let (cause, memory) = cause_and_memory(contained);
@@ -163,11 +163,11 @@ fn gigabyte_of_output_is_stopped_at_the_limit() {
     }
 }
 
-/// Runs a call to its end, and returns the most memory that its guard has needed.
+/// Runs a call until it exits, and returns the peak memory of its guard.
 fn cause_and_memory(mut contained: Contained) -> (ExitCause, u64) {
     let pid = contained.process().pid;
     let (mut exit, mut memory) = (None, 0);
-    until("the agent is not ended", || {
+    until("the agent is not killed", || {
         memory = peak_memory(pid).unwrap_or(memory);
         exit = contained.wait(milliseconds(5)).unwrap();
         exit.is_some()
@@ -176,7 +176,7 @@ fn cause_and_memory(mut contained: Contained) -> (ExitCause, u64) {
     (exit.unwrap().cause, memory)
 }
 
-/// Returns the most memory that a living process has needed so far.
+/// Returns the peak memory of a living process so far.
 fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak = status

@@ -1,4 +1,4 @@
-//! How an agent is started: its files, its environment, and what keeps it from being started.
+//! Start of an agent: its files, its environment, and failures to start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -82,7 +82,7 @@ fn agent_has_no_blocked_signals_and_no_terminal() {
     let call = Call::new();
     call.run(&["grep", "SigBlk", "/proc/self/status"]);
     assert_eq!(call.stdout_text(), "SigBlk:\t0000000000000000\n");
-    // The session is the guard's own, and has no terminal.
+    // The session belongs to the guard and has no terminal.
     let contained = call
         .start(&["cut", "-d ", "-f6,7", "/proc/self/stat"])
         .unwrap();
@@ -125,7 +125,7 @@ fn missing_command_is_not_installed() {
             call.run(&["./no-such-agent"]).cause,
             ExitCause::NotInstalled
         );
-        // It is looked for where the agent would look, not where we would.
+        // The command is searched on the PATH of the agent, not on ours.
         call.env = vec![("PATH".into(), call.parent.path().into())];
         assert_eq!(call.run(&["sh"]).cause, ExitCause::NotInstalled);
     }
@@ -211,7 +211,7 @@ fn program_without_a_guard_is_refused_before_start() {
     assert!(!here.join("started").exists());
 }
 
-/// It was started again and again before: each start took itself for the program and launched itself.
+/// Without the check, each start would take itself for the program and start itself again.
 #[test]
 fn program_without_guard_main_is_refused() {
     let folder = tempfile::tempdir().unwrap();
