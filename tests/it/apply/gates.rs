@@ -1,4 +1,4 @@
-//! Gates of a session that has no ledger.
+//! Gates of a session without a ledger.
 
 use agentd::Pack;
 use agentd::apply::{Outcome, advance, closed_gate, take_reply};
@@ -64,7 +64,7 @@ fn session_without_ledger_passes_its_gates() {
     assert_eq!(
         advance(&pack, &state).unwrap(),
         None,
-        "nothing was written so far"
+        "nothing is written yet"
     );
 
     let state = state.settled(&StepResult::done(effect, "wrote impact.md"));
@@ -98,7 +98,7 @@ fn session_without_ledger_passes_its_gates() {
     );
 }
 
-/// What was not done keeps the session where it is, whatever the gate says.
+/// A failed step keeps the session in its mode, regardless of the gate.
 #[test]
 fn failed_effect_closes_the_gate() {
     let pack = pack();
@@ -106,7 +106,11 @@ fn failed_effect_closes_the_gate() {
     let state = state.settled(&StepResult::done(&outcome.effects[0], "wrote it"));
     let (state, outcome) = take(&pack, state, UPDATE);
     assert!(closed_gate(&pack, &state).unwrap().is_none());
-    assert_eq!(advance(&pack, &state).unwrap(), None, "one effect is open");
+    assert_eq!(
+        advance(&pack, &state).unwrap(),
+        None,
+        "one effect is pending"
+    );
 
     let state = state.settled(&StepResult::not_done(&outcome.effects[0], "disk full"));
     assert_eq!(state.progress.undone, 1);
@@ -122,7 +126,6 @@ fn missing_marker_keeps_the_mode() {
     assert_eq!(advance(&pack, &state).unwrap(), None);
 }
 
-/// No update of a session without a tree reaches one.
 #[test]
 fn reply_without_ledger_does_not_edit_the_work_tree() {
     let pack = pack();

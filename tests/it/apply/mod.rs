@@ -1,3 +1,3 @@
-//! What follows from a reply: gates and the next mode.
+//! Effects of a reply: gates and the next mode.
 
 mod gates;
