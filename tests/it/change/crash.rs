@@ -1,4 +1,5 @@
-//! A whole change that is killed at every place it comes to, and led on: its end is the same as without that.
+//! A whole change, killed at every fail point and resumed: the result is the same as without a
+//! kill.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -12,8 +13,8 @@ use crate::support::change_project::Stage;
 use crate::support::waiting::until;
 use crate::support::write;
 
-/// The points that are tried unless `AGENTD_SOAK` asks for all: before, in and after a call, and where files, commits,
-/// the archive and the merge are made.
+/// The fail points tested unless `AGENTD_SOAK` asks for all: before, during and after a call, and
+/// around file writes, commits, the archive and the merge.
 const SOME: [&str; 7] = [
     "opened",
     "recorded",
@@ -24,10 +25,10 @@ const SOME: [&str; 7] = [
     "landed",
 ];
 
-/// The points at which an agent may be at work, so that what it says is lost.
+/// The fail points at which an agent may be running, so that its reply is lost.
 const AT_WORK: [&str; 2] = ["launched", "recorded"];
 
-/// The agent's calls for a change that nothing disturbs.
+/// The calls of the agent for an undisturbed change.
 const CALLS: [&str; 5] = [
     "say plan",
     "say challenge",
@@ -36,10 +37,10 @@ const CALLS: [&str; 5] = [
     "say archive",
 ];
 
-/// What is committed in the end, and by which commits.
+/// The committed files at the end, and the commits.
 type Result = (BTreeMap<String, String>, Vec<String>);
 
-/// Returns it without the number of the turn, which is another one if a call was lost before.
+/// Removes the turn number, which is higher if a call was lost.
 fn result(stage: &Stage) -> Result {
     let plain = |text: String| -> String {
         let line = |line: &str| {
@@ -58,7 +59,8 @@ fn result(stage: &Stage) -> Result {
     (committed.collect(), stage.subjects())
 }
 
-/// Kills a change at a point as often as it comes there anew, and leads it on each time. Returns how often.
+/// Kills a change every time it reaches a fail point, and resumes it each time. Returns the number
+/// of kills.
 fn killed_at(stage: &Stage, point: &str) -> usize {
     let replies = || {
         let is_reply =
@@ -90,9 +92,10 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
             return crashes;
         }
         crashes += 1;
-        assert!(crashes < 40, "{point}: it comes to no end");
+        assert!(crashes < 40, "{point}: the change does not end");
         until("an agent outlives its program", || stage.alive().is_empty());
-        // What recovery comes to again is left alone, or it would never get further.
+        // A fail point that recovery passes again is left alone, or the change would never get
+        // further.
         let now = replies();
         time = if now == before { time + 1 } else { 1 };
         before = now;
@@ -140,7 +143,7 @@ fn killed_change_resumes_to_the_same_result() {
 fn comes_to_the_same_end(point: &str, expected: &Result) {
     let stage = Stage::new();
     let crashes = killed_at(&stage, point);
-    assert!(crashes > 0, "{point}: a change does not come there");
+    assert!(crashes > 0, "{point}: a change does not reach it");
     assert_eq!(&result(&stage), expected, "{point}");
     let calls = stage.calls();
     if AT_WORK.contains(&point) {
@@ -148,7 +151,7 @@ fn comes_to_the_same_end(point: &str, expected: &Result) {
     } else {
         assert_eq!(
             calls, CALLS,
-            "{point}: an agent is asked twice for what it has said"
+            "{point}: an agent is called twice for the same reply"
         );
     }
     assert_eq!(stage.git("status --porcelain"), "", "{point}");
@@ -156,7 +159,7 @@ fn comes_to_the_same_end(point: &str, expected: &Result) {
     assert_eq!(stage.git("branch --list agentd/*"), "", "{point}");
 }
 
-/// The agent may have done half of its work in a tree of its own: a new turn goes on there.
+/// The agent may have finished half of its work in its worktree: a new turn continues there.
 #[test]
 fn resume_keeps_edits_of_a_killed_agent() {
     let stage = Stage::new();
@@ -165,7 +168,7 @@ fn resume_keeps_edits_of_a_killed_agent() {
         "if [ ! -f half.txt ]; then echo half > half.txt; exec sleep 600; fi\n",
     );
     let mut child = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
-    until("the agent does not begin", || {
+    until("the agent does not start", || {
         stage
             .trees()
             .first()
@@ -177,7 +180,7 @@ fn resume_keeps_edits_of_a_killed_agent() {
         stage.alive().is_empty()
     });
     let run = stage.project.run(&["resume", "say", "--trust"]);
-    // It goes on as `agentd run` does, which stops before the merge.
+    // It continues like `agentd run`, which stops before the merge.
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr.contains("the call of say/3 is lost"),
@@ -203,11 +206,12 @@ fn resume_keeps_edits_of_a_killed_agent() {
     );
 }
 
-/// What failed after a turn is tried again, once each time, however often that was tried before.
+/// A failed step after a turn is retried once per run, regardless of the number of earlier
+/// attempts.
 #[test]
 fn failed_merge_is_retried_without_calling_the_agent() {
     let stage = Stage::new();
-    // Work in no commit is in the way of the file that the change brings.
+    // An uncommitted file blocks the file that the change adds.
     stage.project.write("say.txt", "mine\n");
     let words = "work that is in no commit is in the way: say.txt";
     let run = stage.lead("say", "Say it");
@@ -229,8 +233,11 @@ fn failed_merge_is_retried_without_calling_the_agent() {
         .iter()
         .filter(|event| matches!(event, Event::Intended { .. }))
         .count();
-    // Each attempt takes the few steps of the end once more.
-    assert!(tried < 40, "{tried}: each attempt is twice the one before");
+    // Each attempt repeats only the few final steps.
+    assert!(
+        tried < 40,
+        "{tried}: each attempt takes twice as many steps"
+    );
     assert_eq!(stage.project.read("say.txt"), "mine\n");
     std::fs::remove_file(stage.project.root().join("say.txt")).unwrap();
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
@@ -238,7 +245,7 @@ fn failed_merge_is_retried_without_calling_the_agent() {
     assert_eq!(stage.calls(), CALLS);
 }
 
-/// Neither `kill -9` nor Ctrl-C is a round, and a call that goes on is none either.
+/// Neither `kill -9` nor Ctrl-C counts as a round, and neither does a continued call.
 #[test]
 fn repeated_interruptions_do_not_loop() {
     let stage = Stage::new();
@@ -260,7 +267,7 @@ fn repeated_interruptions_do_not_loop() {
     {
         let request: &[&str] = if index == 0 { &["Say it"] } else { &[] };
         let mut child = stage.start(&[&["run", "say"], request, &["--auto", "--trust"]].concat());
-        until("the agent does not begin", || begun() > index);
+        until("the agent does not start", || begun() > index);
         let status = stage.project.run(&["status"]).ok();
         assert!(!status.contains("stuck"), "{status}");
         kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();

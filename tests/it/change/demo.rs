@@ -1,11 +1,12 @@
-//! `agentd demo`: a whole change on real files with real git, and a stop as soon as an artifact is not what it was.
+//! `agentd demo`: a whole change on real files with real git. It stops as soon as an artifact
+//! differs.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::{Run, TestProject, files_below, repository, write};
 
-/// Runs the demonstration in a folder of its own.
+/// Runs the demo in a separate folder.
 fn demo(project: &TestProject, args: &[&str]) -> Run {
     let folder = project.home().join("demo").display().to_string();
     project.run(&[&["demo", "--folder", &folder], args].concat())
@@ -70,14 +71,15 @@ fn demo_archives_the_change_and_ignores_the_forged_verdict() {
     assert_eq!(git(&project, "status --porcelain"), "");
     assert_eq!(git(&project, "branch --format=%(refname:short)"), "main\n");
     assert_eq!(git(&project, "worktree list").lines().count(), 1);
-    // What it did is in a ledger that can be looked at.
+    // The ledger of the demo can be inspected.
     let log = project
         .run(&["-C", &root.display().to_string(), "log", "greet-anyone"])
         .ok();
     assert_eq!(log.matches("review").count(), 2, "{log}");
 }
 
-/// Settings of git that would sign, hook or name commits have no effect, and neither they nor the user's tree change.
+/// Git settings that would sign, hook or author commits have no effect, and neither they nor the
+/// user's tree change.
 #[test]
 fn demo_leaves_the_users_repository_untouched() {
     let project = TestProject::new();
@@ -129,16 +131,17 @@ fn demo_needs_no_git_identity_or_folder_argument() {
         (&last["event"], &last["stands"]["done"]),
         (&"standing".into(), &true.into())
     );
-    // A second one into a folder that holds one is refused.
+    // A second demo in the same folder is refused.
     assert_eq!(demo(&project, &[]).code, 0);
     demo(&project, &[]).fails(3, &["greet exists already"]);
 }
 
-/// One byte of what a turn leaves behind, in turn after turn: the next prompt is not what it must be.
+/// One changed byte in the artifact of each turn: the next prompt differs from the recorded one.
 #[test]
 fn demo_stops_when_an_artifact_differs() {
     let script = fs::read_to_string(repository().join("data/demo/script.yaml")).unwrap();
-    // Each is altered where it stands for the first time: in the reply, or in the file, that brings it.
+    // Each artifact is altered where it first appears: in the reply or in the file that contains
+    // it.
     let places = [
         "## Why\n      Whoever calls",
         "- [ ] 1.2 Check it\n",

@@ -1,16 +1,17 @@
 //! The number of git processes that each phase of a change may start.
 //!
-//! Every process costs a few milliseconds, and more in a large repository, so that a question that is asked twice is
-//! noticed by users. A wrapper named `git` comes first on PATH, notes its arguments and runs the real one.
+//! Every process costs a few milliseconds, and more in a large repository, so users notice a
+//! redundant call. A wrapper named `git` comes first on PATH, logs its arguments and runs the real
+//! git.
 
 use std::fs;
 
 use crate::support::change_project::Stage;
 use crate::support::{Run, path_without_agents, write, write_program};
 
-/// Phases of a change, and the maximum number of git processes of each: a few more than were measured when this was
-/// written (21, 15, 20, 21 and 43), so that every further process needs a reason. A commit takes one more if git knows no
-/// identity of the user.
+/// Phases of a change with the maximum number of git processes of each: slightly more than measured
+/// when this was written (21, 15, 20, 21 and 43), so that every additional process needs a reason.
+/// A commit takes one more process if the user has no git identity.
 const BUDGETS: [(&str, usize); 5] = [
     ("plan", 23),
     ("challenge", 17),
@@ -36,7 +37,7 @@ impl CountedStage {
         Self { stage }
     }
 
-    /// Runs agentd, and returns the arguments of each git process that it started.
+    /// Runs agentd, and returns the arguments of each git process it started.
     fn run(&self, args: &[&str]) -> (Run, Vec<String>) {
         let log = self.stage.outside("git.log");
         write(&log, "");
@@ -56,7 +57,7 @@ impl CountedStage {
     }
 }
 
-/// Returns the name of git's command from the arguments of a call, such as `write-tree`.
+/// Returns the git subcommand of a call, such as `write-tree`.
 fn command_name(arguments: &str) -> &str {
     let mut words = arguments.split(' ');
     while let Some(word) = words.next() {

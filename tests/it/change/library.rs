@@ -1,4 +1,4 @@
-//! A change run by a program that uses the library: who decides, what is reported, and how it goes on.
+//! A change run through the library: decisions, reports and continuation.
 
 use agentd::agent::{Drivers, SCRIPTED, Scripted};
 use agentd::apply::NextStep;
@@ -67,7 +67,7 @@ impl Program {
         }
     }
 
-    /// Runs the change, and returns the modes of the turns that were taken.
+    /// Runs the change, and returns the modes of its turns.
     fn run(&self, decider: &mut dyn Decider) -> (Vec<String>, Result<ChangeOutcome>) {
         let mut modes = Vec::new();
         let outcome = run_change(&self.context(), &request(), decider, &mut |event| {
@@ -169,7 +169,7 @@ fn one_phase_is_run_and_reports_that_it_sent_the_work_back() {
     assert!(run("challenge").unwrap().sent_back);
 }
 
-/// Accepts the checks of the project, and records what it was asked.
+/// Accepts the checks of the project, and records the questions.
 #[derive(Default)]
 struct Accepting {
     asked: Vec<String>,
@@ -213,7 +213,7 @@ fn checks_are_accepted_once_before_anything_is_spent() {
     .unwrap();
     assert_eq!(accepting.asked, refusing.asked);
 
-    // What was accepted stays accepted, so nobody is asked again.
+    // Accepted checks stay accepted, so there is no second question.
     let mut silent = Accepting::default();
     let request = ChangeRequest {
         only: Some(Mode::new("plan").unwrap()),

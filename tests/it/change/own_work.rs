@@ -1,4 +1,4 @@
-//! An agent that judges its own work: the run says so, once, whoever chose the agent.
+//! An agent that judges its own work: the run warns once, regardless of how the agent was chosen.
 
 use crate::support::change_project::Stage;
 
@@ -41,7 +41,7 @@ fn agent_given_for_the_run_is_warned_about() {
     );
 }
 
-/// The author counts that the ledger has, not the one that the settings name now.
+/// The author recorded in the ledger counts, not the one in the current settings.
 #[test]
 fn author_is_the_agent_that_took_the_turn() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Changes at the same time, the same change twice, and changes that are stopped by a signal.
+//! Concurrent changes, the same change started twice, and changes stopped by a signal.
 
 use std::process::Child;
 
@@ -9,7 +9,7 @@ use crate::support::change_project::Stage;
 use crate::support::waiting::until;
 use crate::support::{Run, write};
 
-/// What an agent does that waits until it may go on.
+/// Script of an agent that waits until it is released.
 const WAITS: &str = "touch \"$home/waits\"; while [ ! -f \"$home/go\" ]; do sleep 0.02; done\n";
 
 fn end(child: Child) -> Run {
@@ -86,10 +86,10 @@ fn second_of_two_conflicting_changes_reports_the_conflict() {
     assert_eq!(
         stage.git("log --merges --format=%s main").lines().count(),
         1,
-        "nothing of it is merged"
+        "no part of it is merged"
     );
     assert_eq!(stage.git("status --porcelain"), "");
-    assert_eq!(stage.trees().len(), 1, "what was done is still there");
+    assert_eq!(stage.trees().len(), 1, "the finished work is kept");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn same_change_started_twice_is_refused() {
     let stage = Stage::new();
     stage.does("plan", WAITS);
     let first = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
-    until("the agent does not begin", || {
+    until("the agent does not start", || {
         stage.outside("waits").is_file()
     });
     for args in [
@@ -148,14 +148,14 @@ fn same_change_started_twice_is_refused() {
     );
 }
 
-/// Stops a change once something is there.
+/// Stops a change as soon as a file exists.
 fn stopped(stage: &Stage, sign: &str) {
     let child = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
-    until("it does not begin", || stage.outside(sign).is_file());
+    until("it does not start", || stage.outside(sign).is_file());
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let run = end(child);
     assert_eq!(run.code, 130, "{}", run.stderr);
-    until("something is left running", || stage.alive().is_empty());
+    until("a process is still running", || stage.alive().is_empty());
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn change_stopped_during_a_call_can_be_resumed() {
     }
 }
 
-/// A check runs after implement and before review: one that is stopped is not taken for one that failed.
+/// A check runs between implement and review: a stopped check is not treated as a failed one.
 #[test]
 fn change_stopped_during_a_check_can_be_resumed() {
     for checks_before in [0, 1] {

@@ -1,4 +1,5 @@
-//! Changes of repositories of every kind: what is the user's stays as it is, and what cannot be done is said.
+//! Changes in repositories of every kind: the user's files are untouched, and unsupported setups
+//! are reported.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +12,7 @@ use crate::support::{Run, TestProject, write};
 /// The commands that need a repository with commits.
 const COMMANDS: [&[&str]; 3] = [&["run", "say", "Say it"], &["review"], &["fix", "a typo"]];
 
-/// Checks that each of them is refused with some words, before an agent is called.
+/// Checks that each of them is refused with a message before an agent is called.
 fn refused(stage: &Stage, words: &[&str]) {
     for args in COMMANDS {
         stage
@@ -111,7 +112,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
     assert!(!stage.committed().contains_key("new file"));
 }
 
-/// What a repository may hold beside plain files comes through a change as it was.
+/// Submodules, renames, binaries and links of a repository are unchanged by a change.
 #[test]
 fn submodules_renames_binaries_links_and_odd_names_survive() {
     let stage = Stage::new();
@@ -149,7 +150,7 @@ fn submodules_renames_binaries_links_and_odd_names_survive() {
         "implement",
         "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n",
     );
-    // No reviewer is shown a binary file, so a person has to approve it.
+    // Reviewers are not shown binary files, so a person has to approve them.
     let run = stage.lead("say", "Say it");
     assert_eq!(run.code, 8, "{}", run.stderr);
     stage
@@ -285,7 +286,7 @@ fn existing_branch_is_not_taken_over() {
     assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
 }
 
-/// Two projects of one name and one user, with changes of one name.
+/// Two projects of the same name and user, with changes of the same name.
 #[test]
 fn projects_of_the_same_name_have_separate_worktrees() {
     let stage = Stage::new();
@@ -333,7 +334,8 @@ fn in_folder(stage: &Stage, folder: &Path, args: &[&str]) -> Run {
     )
 }
 
-/// From a subfolder the project is found; in the tree of a change it is said where to go, and no ledger is made.
+/// From a subfolder the project is found. In the worktree of a change, the error names the project
+/// folder, and no ledger is created.
 #[test]
 fn change_runs_from_a_subfolder_but_not_from_its_worktree() {
     let stage = Stage::new();
@@ -363,7 +365,7 @@ fn change_runs_from_a_subfolder_but_not_from_its_worktree() {
         }
     }
     assert!(!tree.join(".agentd").exists() && !tree.join("agentd/.agentd").exists());
-    // What only reads files works there, too.
+    // Commands that only read files work there.
     in_folder(
         &stage,
         &tree,
@@ -394,7 +396,7 @@ fn linked_worktree_of_the_user_is_a_project() {
     assert_eq!(git(&linked, "status --porcelain"), "");
 }
 
-/// A home that holds nothing: told before anything is recorded or spent.
+/// An unusable home folder is reported before anything is recorded or spent.
 #[test]
 fn change_does_not_start_without_a_folder_for_worktrees() {
     let stage = Stage::new();
@@ -410,7 +412,8 @@ fn change_does_not_start_without_a_folder_for_worktrees() {
     stage.lead("say", "Say it").ok();
 }
 
-/// What an agent writes in a change cannot steer the next one that works there, unless someone has accepted it.
+/// Files that an agent writes in a change cannot steer the next agent there, unless they are
+/// trusted.
 #[test]
 fn instruction_files_written_in_a_worktree_need_trust() {
     let stage = Stage::new();
@@ -434,7 +437,7 @@ fn instruction_files_written_in_a_worktree_need_trust() {
         stage.calls(),
         ["say plan", "say challenge", "say implement"]
     );
-    // What is accepted in the user's own tree says nothing of another content.
+    // Trust in the user's tree does not apply to different content.
     stage.project.run(&["trust"]).ok();
     assert_eq!(stage.project.run(&["run", "say", "--auto"]).code, 4);
     stage.project.run(&["-C", &tree, "trust"]).ok();

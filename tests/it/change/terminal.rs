@@ -1,11 +1,12 @@
-//! What a person is asked on a terminal: whether the project's checks may be run, and what the planner could not know.
+//! Questions on a terminal: trust for the checks of the project, and questions of the planner.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::support::{TestProject, did_not_run};
 
-/// A planner that asks two questions first, and plans with the answers; a challenger that rejects the plan.
+/// A planner that first asks two questions and plans with the answers, and a challenger that
+/// rejects the plan.
 const SCRIPT: &str = r#"format: 1
 turns:
   - mode: plan
@@ -31,7 +32,8 @@ turns:
 /// The character that a terminal turns into SIGINT.
 const CTRL_C: &str = "\u{3}";
 
-/// Runs the program on a terminal on which someone types lines as soon as they are asked; `None` without `script`.
+/// Runs the program on a terminal and types each line when its question appears. Returns `None`
+/// without `script`.
 fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
@@ -62,7 +64,7 @@ fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option
             .get(next)
             .filter(|(question, _)| seen.contains(question))
         {
-            // Ctrl-C is no line: a line end after it would answer the question.
+            // Ctrl-C must not be followed by a line end, which would answer the question.
             let line_end = if *answer == CTRL_C { "" } else { "\n" };
             typing
                 .write_all(format!("{answer}{line_end}").as_bytes())
@@ -72,7 +74,7 @@ fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option
     }
     drop(typing);
     child.wait().unwrap();
-    assert_eq!(next, lines.len(), "not all was asked: {seen}");
+    assert_eq!(next, lines.len(), "not every question was asked: {seen}");
     Some(seen)
 }
 
@@ -113,14 +115,14 @@ fn user_accepts_checks_and_answers_the_planner() {
     let Some(shown) = typed(&project, &args, &lines) else {
         return did_not_run(
             "user_accepts_checks_and_answers_the_planner",
-            "there is no `script`",
+            "the command `script` is missing",
         );
     };
     assert!(
         shown.contains("sh check.sh") && !shown.contains("? Is it for everyone"),
         "{shown}"
     );
-    // What was accepted stays accepted, and what was answered stays in the change.
+    // Trust and answers are kept.
     assert!(
         project
             .run(&["trust", "--show"])
@@ -138,7 +140,8 @@ fn user_accepts_checks_and_answers_the_planner() {
     );
 }
 
-/// Nothing runs while a question waits, so the first Ctrl-C ends the program; the change keeps waiting.
+/// Nothing runs while a question is open, so the first Ctrl-C ends the program. The change keeps
+/// waiting.
 #[test]
 fn ctrl_c_at_a_question_loses_nothing() {
     let project = project();
@@ -148,7 +151,10 @@ fn ctrl_c_at_a_question_loses_nothing() {
     ];
     let lines = [("trust them?", "y"), ("In which language?", CTRL_C)];
     let Some(shown) = typed(&project, &args, &lines) else {
-        return did_not_run("ctrl_c_at_a_question_loses_nothing", "there is no `script`");
+        return did_not_run(
+            "ctrl_c_at_a_question_loses_nothing",
+            "the command `script` is missing",
+        );
     };
     assert!(!shown.contains("How loud?"), "{shown}");
     assert!(!shown.contains("once more ends it"), "{shown}");
@@ -166,7 +172,10 @@ fn declined_checks_spend_nothing() {
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
     let Some(shown) = typed(&project, &args, &[("trust them?", "no")]) else {
-        return did_not_run("declined_checks_spend_nothing", "there is no `script`");
+        return did_not_run(
+            "declined_checks_spend_nothing",
+            "the command `script` is missing",
+        );
     };
     assert!(shown.contains("NotTrusted"), "{shown}");
     assert_eq!(
