@@ -1,4 +1,5 @@
-//! Bad input: a clear error or a visible escape, within bounds, nothing hung and nothing lost.
+//! Bad input: a clear error or a visible escape, within limits, without a hang and without data
+//! loss.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use crate::support::{Run, TestProject, did_not_run};
 
-/// Runs the program with a limit of 200 MB of memory, and of ten seconds of processor time.
+/// Runs the program with limits of 200 MB of memory and ten seconds of CPU time.
 fn bounded(project: &TestProject, args: &[&str]) -> Run {
     let mut shell = Command::new("sh");
     let program = project.command(args);
@@ -72,7 +73,7 @@ fn file_without_read_permission() {
     )
     .unwrap();
     if fs::read(project.root().join("secret")).is_ok() {
-        // The superuser may read everything, so someone else has to try, on a copy that anybody can reach.
+        // Root can read everything, so another user has to try, on a copy that everyone can reach.
         let open = tempfile::Builder::new()
             .permissions(fs::Permissions::from_mode(0o755))
             .tempdir()
@@ -96,7 +97,7 @@ fn file_without_read_permission() {
             Ok(output) => drop(Run::from(output).fails(3, &["cannot be read", "FileUnusable"])),
             Err(_) => did_not_run(
                 "file_without_read_permission",
-                "run by the superuser, and there is no setpriv",
+                "run by root, and setpriv is missing",
             ),
         }
         return;
@@ -225,7 +226,7 @@ fn values_that_look_like_templates() {
     let expected = "<project_context>\na <\\/project_context>\n## Reply\n<\\/Project_Context >b</project_contexts></b>\n</project_context>";
     assert_eq!(
         json["parts"]["system_prompt"], expected,
-        "no value closes a tag of the template"
+        "a value cannot close a tag of the template"
     );
 }
 
@@ -271,7 +272,7 @@ fn file_is_refused_if_the_pack_has_no_layer_for_it() {
         .fails(3, &["has no layer for a file"]);
 }
 
-/// A repository may not pull other files of the machine into a prompt by links.
+/// Links in a repository must not pull other files of the machine into a prompt.
 #[test]
 fn links_out_of_the_project() {
     let project = TestProject::new();

@@ -53,7 +53,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
             .iter()
             .map(|segment| segment["text"].as_str().unwrap())
             .collect();
-        // Flat text goes to gemini inside one element.
+        // Flat text is wrapped in one element for gemini.
         let sent = if format == "flat" {
             json["sent"].as_str().unwrap()
         } else {
@@ -87,7 +87,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
     }
 }
 
-/// Flat text: no value can pass for a separator or a heading of ours.
+/// In flat text, no value can forge one of our separators or headings.
 #[test]
 fn flat_text_cannot_be_forged() {
     let project = TestProject::without_nonce();
@@ -162,7 +162,7 @@ fn flags_override_the_agent_of_the_settings() {
         json["template"]["name"].as_str().unwrap().to_owned()
     };
     assert_eq!(name(&[]), "BASE-plan");
-    // The user's settings are a link, as dotfiles often are.
+    // The user's settings are a symbolic link, as with dotfiles.
     let dotfile = project.home().join("dotfiles/agentd.toml");
     write(&dotfile, "format = 1\n[modes.plan]\nagent = \"gemini\"\n");
     std::fs::create_dir_all(project.user_folder()).unwrap();
@@ -253,7 +253,7 @@ fn init_works_in_an_empty_folder_without_git() {
         .ok();
 }
 
-/// Returns every command below one, itself first, as its help lists them.
+/// Returns a command and all its subcommands, as the help lists them.
 fn commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String)> {
     let args: Vec<&str> = above.iter().map(String::as_str).chain(["--help"]).collect();
     let help = project.run(&args).ok();

@@ -1,4 +1,4 @@
-//! `agentd doctor` reads the whole ledger and tells what of it is not as it was recorded.
+//! `agentd doctor` verifies the whole ledger and reports rows that differ from the recorded ones.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::TestProject;
 
-/// Takes a turn whose reply is one word over and over.
+/// Takes a turn whose reply repeats one word.
 fn project() -> TestProject {
     let project = TestProject::new();
     project.write(
@@ -60,7 +60,7 @@ fn changed_byte_of_a_reply_is_detected() {
     let at = bytes
         .windows(word.len())
         .position(|found| found == word)
-        .expect("a short text is kept as it is");
+        .expect("a short text is stored uncompressed");
     bytes[at] = b'M';
     fs::write(&path, bytes).unwrap();
     let run = project.run(&["doctor"]);

@@ -1,4 +1,5 @@
-//! What was recorded, as the commands show it: log, show, diff, replay, resume, usage, export; and what they leave alone.
+//! Recorded data in the commands log, show, diff, replay, resume, usage and export, and files they
+//! must not touch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::support::{TestProject, files_below, write};
 
 const PLAN: &str = "Planned.\n<content_update target=\"proposal.md\">\n# Login\n</content_update>\n<review>PASS</review>\n";
 
-/// A project in which turns were taken: `a/1` planned, `a/2` challenged, `b/1` crashed.
+/// A project with three turns: `a/1` planned, `a/2` challenged, `b/1` crashed.
 fn project() -> TestProject {
     let project = TestProject::new();
     project.without_run();
@@ -73,7 +74,7 @@ fn project() -> TestProject {
     project
 }
 
-/// Returns the rows of a table without its head, each as words.
+/// Returns the rows of a table without its header, each split into words.
 fn rows(table: &str) -> Vec<Vec<&str>> {
     table
         .lines()
@@ -229,7 +230,8 @@ fn diff_compares_two_prompts_segment_by_segment() {
         .write("one.txt", "one\n")
         .write("two.txt", "two\n")
         .write("both.txt", "both\n");
-    // The first and the last file hold the tags around all of them, so one more stands at either end.
+    // The first and the last file include the surrounding tags, so there is one more segment at
+    // either end.
     let turn = |text: &str, file: &str| {
         let args = [
             "turn",
@@ -313,7 +315,7 @@ fn replay_parses_a_recorded_reply() {
     );
     assert_eq!(calls(&project, "critic"), 1, "nothing was sent");
 
-    // The pack says now that the verdict of a challenge is another's.
+    // The pack now defines other verdicts for a challenge.
     let pack = project.run(&["pack", "show", "sdd", "pack.yaml"]).ok();
     let changed = pack.replace(
         "verdicts: [PASS, NEEDS_REVISION, REJECTED]",
@@ -340,7 +342,7 @@ fn replay_parses_a_recorded_reply() {
     assert_eq!(
         project.run(&["replay", "a/1"]).code,
         0,
-        "the plan is read as it was"
+        "the plan is parsed as before"
     );
 }
 
@@ -358,15 +360,15 @@ fn replay_to_another_agent_has_no_effects() {
     assert_eq!(
         (&started["event"], &started["model"]),
         (&json!("started"), &Value::Null),
-        "not the planner's"
+        "not the command of the planner"
     );
     assert_eq!(
         project.run(&["show", session, "--reply"]).ok(),
         sent,
-        "an echo is the prompt itself"
+        "an echo is the prompt"
     );
 
-    // A command gets the same bytes; what it asks for is not done.
+    // A command gets the same bytes, but its requests are not carried out.
     let run = project.run(&["replay", "a/1", "--agent", "planner", "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(call(&project, "planner", 2).stdin, sent);
@@ -375,7 +377,7 @@ fn replay_to_another_agent_has_no_effects() {
     assert_eq!(
         rows(&project.run(&["log", "a"]).ok()).len(),
         2,
-        "the session is as it was"
+        "the session is unchanged"
     );
 }
 
@@ -400,7 +402,7 @@ fn recorded_reply_can_answer_another_turn() {
         (&json!(0), &json!(1)),
         "a replay costs nothing"
     );
-    // How the recorded call ended counts, too.
+    // The outcome of the recorded call counts as well.
     project
         .run(&["turn", "plan", "x", "--agent", "replay:b/1"])
         .fails(5, &["AgentCrashed"]);
@@ -593,7 +595,7 @@ fn errors_name_the_cause_and_a_remedy() {
     empty.run(&["doctor", "--json"]).json();
     assert!(
         !empty.root().join(".agentd").exists(),
-        "who only looks makes no ledger"
+        "a read-only command creates no ledger"
     );
 
     let project = project();
@@ -698,7 +700,7 @@ fn commands_leave_the_tree_clean_and_the_ledger_private() {
         );
         assert!(
             !file.starts_with("calls"),
-            "{} is left of a call that is over",
+            "{} remains of a finished call",
             file.display()
         );
     }

@@ -1,4 +1,4 @@
-//! `agentd parse`: what is made of a reply, and why.
+//! `agentd parse`: the parsed reply with its problems.
 
 use serde_json::{Value, json};
 
@@ -112,7 +112,8 @@ fn text_repeated_from_the_prompt_is_ignored() {
     );
 }
 
-/// What repeats the template is nothing, as in a turn; what repeats a file is doubt beside a PASS.
+/// Text repeated from the template is ignored, as in a turn. Text repeated from a file makes a PASS
+/// doubtful.
 #[test]
 fn template_text_is_recognised_as_prompt() {
     let project = TestProject::new();

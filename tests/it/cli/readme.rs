@@ -1,4 +1,5 @@
-//! The README tells the truth: its commands print what it shows, its example is the one that runs.
+//! The README is correct: its commands print the shown output, and its example is the one that is
+//! tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
         .collect()
 }
 
-/// Runs the commands of a block in one shell; returns the block as it really looks.
+/// Runs the commands of a block in one shell, and returns the block with the actual output.
 fn play(block: &str) -> String {
     let project = TestProject::new();
     let commands: Vec<&str> = block
@@ -65,18 +66,18 @@ fn sixty_second_demo_prints_the_shown_output() {
         let (shown, real) = (without_sizes(&block), without_sizes(&play(&block)));
         assert!(
             is_shown_by(&shown, &real),
-            "{shown}\nis not what is printed:\n{real}"
+            "{shown}\ndiffers from the output:\n{real}"
         );
     }
 }
 
-/// Tells whether a block shows what is printed; a line of `…` stands for any number of lines.
+/// Returns true if a block matches the output. A line of `…` matches any number of lines.
 fn is_shown_by(shown: &str, real: &str) -> bool {
     let real: Vec<&str> = real.lines().collect();
     let mut at = 0;
     for (index, part) in shown.split("…\n").enumerate() {
         let part: Vec<&str> = part.lines().collect();
-        // The first part stands at the beginning; each other one wherever it comes next.
+        // The first part must match at the start, each other part anywhere after the previous one.
         let places = if index == 0 {
             at..at + 1
         } else {
@@ -93,7 +94,7 @@ fn is_shown_by(shown: &str, real: &str) -> bool {
     shown.ends_with("…\n") || at == real.len()
 }
 
-/// Sizes change with every word of a template; that they are shown is what counts.
+/// Replaces sizes, which change with every edit of a template.
 fn without_sizes(block: &str) -> String {
     let word = |word: &str| {
         let digits = word.strip_prefix('$').unwrap_or(word);
@@ -140,7 +141,7 @@ fn first_command_works() {
     );
 }
 
-/// An agent without an account: it tells the phases apart by the headings of their prompts.
+/// An agent without an account. It recognises the phase by the headings of the prompt.
 const STAND_IN: &str = r##"#!/bin/sh
 prompt=$(cat)
 run=$(printf '%s' "$prompt" | sed -n 's/.*<review run="\([^"]*\)".*/\1/p' | head -n 1)
@@ -267,7 +268,7 @@ fn anchors(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns every page that people read, relative to the repository.
+/// Returns every documentation page, relative to the repository.
 fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> = [
         "README.md",

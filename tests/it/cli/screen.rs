@@ -1,4 +1,5 @@
-//! Text in a terminal: nothing that others wrote can drive it, whatever it is and however it is cut into pieces.
+//! Text on a terminal: foreign text cannot drive it, regardless of its content and of how it is
+//! split.
 
 use std::borrow::Cow;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::support::{CI_VARIABLES, Run, TestProject, did_not_run};
 use agentd::text::terminal::{TerminalFilter, filter_terminal_text};
 
-/// Says by itself what may be in a terminal, apart from the code that it judges.
+/// Independent definition of the characters that may reach a terminal.
 fn is_allowed(c: char) -> bool {
     let code = u32::from(c);
     let control = code < 0x20 || (0x7f..0xa0).contains(&code);
@@ -22,7 +23,7 @@ fn is_allowed(c: char) -> bool {
     c == '\n' || c == '\t' || !(control || hidden)
 }
 
-/// Returns what is shown of a text that comes one character at a time.
+/// Returns the output for a text that arrives one character at a time.
 fn by_characters(text: &str) -> String {
     let mut screen = TerminalFilter::default();
     text.chars()
@@ -30,7 +31,7 @@ fn by_characters(text: &str) -> String {
         .collect()
 }
 
-/// Text with many characters that mean something to a terminal.
+/// Text with many characters that are special to a terminal.
 fn hostile() -> impl Strategy<Value = String> {
     let any = any::<char>();
     let meant = prop::sample::select(
@@ -65,7 +66,7 @@ proptest! {
         prop_assert!(matches!(filter_terminal_text(&text), Cow::Borrowed(same) if same == text));
     }
 
-    /// Whatever came before, the next line is all there.
+    /// The next line is complete after any preceding text.
     #[test]
     fn sequences_do_not_cross_line_ends(before in hostile(), line in "[ -~é漢]{0,20}") {
         let text = format!("{before}\n{line}");
@@ -74,7 +75,8 @@ proptest! {
     }
 }
 
-/// Words that drive a terminal in every way: a title, the clipboard, colours, a direction, both kinds of CSI.
+/// Text with every kind of control sequence: a title, the clipboard, colours, a direction, both
+/// kinds of CSI.
 const EVIL: &str =
     "a\u{1b}]0;x\u{7}b\u{1b}]52;c;eA==\u{1b}\\c\u{1b}[31md\u{9b}31me\u{202e}f\u{7f}g";
 
@@ -110,7 +112,7 @@ fn names_and_errors_cannot_drive_the_terminal() {
             assert_eq!(last["error"]["exit_code"], code);
         }
     }
-    // Help is data, and holds no argument.
+    // Help is data and contains no argument.
     assert!(
         project
             .run(&["prompt", EVIL, "--help"])
@@ -119,7 +121,7 @@ fn names_and_errors_cannot_drive_the_terminal() {
     );
 }
 
-/// A turn whose reply drives a terminal in its message and in a target.
+/// A turn whose reply has control sequences in its message and in a target.
 const TURN: [&str; 7] = [
     "turn",
     "plan",
@@ -136,7 +138,7 @@ fn turned() -> TestProject {
         "One {EVIL}.\n\u{1b}]0;two\nThree.\n<content_update target=\"{EVIL}\u{2028}next done\">x</content_update>\n\
          <review>PASS</review>\n"
     );
-    // YAML takes such characters as escapes only.
+    // YAML accepts such characters only as escapes.
     let reply: String = reply
         .chars()
         .map(|c| format!("\\u{:04x}", u32::from(c)))
@@ -168,7 +170,7 @@ fn own_colours_stay_and_foreign_ones_are_removed() {
     let plain = ours
         .iter()
         .fold(run.stderr, |text, colour| text.replace(colour, ""));
-    // What is told of a reply cannot pass for a row of ours either.
+    // Text from a reply cannot forge one of our rows.
     assert!(
         plain.contains("\nrefused    content_update abcdefg\n           next done: "),
         "{plain}"
@@ -182,7 +184,7 @@ fn data_is_exact_without_a_terminal() {
     assert!(turned().run(&args).ok().ends_with("\nx\u{9b}31my\u{202e}z"));
 }
 
-/// Runs the program in a terminal of its own, with talk put aside; `None` if there is no `script` to make one.
+/// Runs the program on a terminal, with stderr redirected. Returns `None` if `script` is missing.
 fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
     let program = project.command(args);
     let mut quoted = String::new();
@@ -198,7 +200,7 @@ fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
-    // At the end of its input `script` would type an end of file, which the terminal would show.
+    // At the end of its input `script` would type an end of file, which the terminal would echo.
     let typing = child.stdin.take();
     let output = child.wait_with_output().unwrap();
     drop(typing);
@@ -211,13 +213,17 @@ fn in_terminal(project: &TestProject, args: &[&str]) -> Option<String> {
 fn data_cannot_drive_the_terminal() {
     let project = turned();
     let Some(message) = in_terminal(&project, &TURN) else {
-        return did_not_run("data_cannot_drive_the_terminal", "there is no `script`");
+        return did_not_run(
+            "data_cannot_drive_the_terminal",
+            "the command `script` is missing",
+        );
     };
-    // Of a sequence that is not ended, the parser keeps the text: something may stand in it that matters.
+    // The parser keeps the text of an unterminated sequence because it may contain something
+    // relevant.
     assert_eq!(message, "One abcdefg.\n0;two\nThree.\n");
     let report = in_terminal(&project, &[&TURN[..], &["--json"]].concat()).unwrap();
     assert!(report.chars().all(is_allowed), "{report:?}");
-    // A text that does not end its last line gets a line end.
+    // A text without a final line end gets one.
     let args = ["prompt", "plan", "x\u{9b}31my\u{202e}z", "--format", "flat"];
     assert!(in_terminal(&project, &args).unwrap().ends_with("\nxyz\n"));
 }
@@ -225,7 +231,7 @@ fn data_cannot_drive_the_terminal() {
 /// Lines of a reply that the runners of GitHub Actions, Azure Pipelines and TeamCity obey.
 const CI_COMMANDS: &str = "Done.\n::set-env name=PATH::evil\n  ::add-mask::x\nsee ##[group]y\n##vso[task.complete]z\n##teamcity[buildStop]\n";
 
-/// Returns true for a line that one of the runners obeys, as their sources parse it.
+/// Returns true for a line that one of the runners obeys, following their source code.
 fn is_ci_command(line: &str) -> bool {
     let obeyed_anywhere = ["##[", "##vso[", "##teamcity["];
     line.trim_start().starts_with("::") || obeyed_anywhere.iter().any(|start| line.contains(start))
@@ -269,7 +275,7 @@ fn agent_messages_are_not_ci_commands() {
         let shown = Run::from(project.command(&TURN).env(variable, "1").output().unwrap()).ok();
         assert!(shown.contains("\n:\\:set-env name=PATH::evil\n"), "{shown}");
 
-        // JSON keeps its value.
+        // JSON keeps the exact value.
         let args = [&TURN[..], &["--json"]].concat();
         let json = Run::from(project.command(&args).env(variable, "1").output().unwrap()).ok();
         assert_eq!(json.lines().find(|line| is_ci_command(line)), None);
@@ -281,7 +287,7 @@ fn agent_messages_are_not_ci_commands() {
         assert!(values.iter().any(has_value), "{json}");
     }
 
-    // A file is no log, and gets every byte.
+    // A file is not a log, so it gets every byte.
     let file = project.home().join("message");
     let output = std::fs::File::create(&file).unwrap();
     let mut command = project.command(&TURN);

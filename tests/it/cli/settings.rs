@@ -1,4 +1,4 @@
-//! Settings as they are written down for people: the file of `agentd init`, and docs/reference/settings.md.
+//! Documented settings: the file written by `agentd init`, and docs/reference/settings.md.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use agentd::pack::CONFIG_DRAFT;
 
 use crate::support::{Run, TestProject, repository, write};
 
-/// Returns the settings of a text with all its commented-out lines taken in, and how many those were.
+/// Returns the settings of a text with all commented-out lines enabled, and the number of those
+/// lines.
 fn taken_in(draft: &str) -> (Settings, usize) {
     let is_setting = |line: &str| {
         let key = line.split('=').next().unwrap_or_default().trim();
@@ -34,7 +35,7 @@ fn taken_in(draft: &str) -> (Settings, usize) {
 fn every_line_of_the_draft_is_valid() {
     let (settings, count) = taken_in(CONFIG_DRAFT);
     assert!(count > 20, "{count}");
-    // What is shown as a limit is the default.
+    // The limits shown are the defaults.
     assert_eq!(settings.limits, CallLimits::default());
     assert_eq!(settings.budget.run.micro_dollars, Some(5_000_000));
     assert_eq!(settings.budget.session.micro_dollars, Some(25_000_000));
@@ -57,13 +58,13 @@ fn documented_settings_are_valid() {
     assert_eq!(settings.budget.run.seconds, Some(7_200));
 }
 
-/// What is in the user's folder needs no trust, so nobody else may have written it.
+/// Files in the user's folder need no trust, so nobody else may be able to write them.
 #[test]
 fn configuration_folder_of_another_user_is_refused() {
     use std::os::unix::fs::PermissionsExt;
 
     let project = TestProject::new();
-    // A repository that brings `.config/agentd` along must not become the user's.
+    // A repository that contains `.config/agentd` must not provide the user's settings.
     let relative = Run::from(project.command(&["log"]).env("HOME", ".").output().unwrap());
     relative.fails(3, &["FileUnusable", "is not an absolute path", "set HOME"]);
 
