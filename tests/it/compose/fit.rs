@@ -1,5 +1,5 @@
-//! The fit: properties that hold for every pack, every window and every content. The judge of lengths is the o200k
-//! vocabulary itself, asked about every rendered segment.
+//! Properties of the fit for every pack, window and content. The o200k vocabulary is the oracle for
+//! the length of every rendered segment.
 
 mod single;
 
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 use crate::support::write;
 
-/// A layer of prose: its class, whether it is empty at the minimal tier, and how long its three texts are, in words.
+/// A layer of prose: its class, whether it is empty at the minimal tier, and the length of its
+/// three texts in words.
 #[derive(Clone, Debug)]
 struct Prose {
     class: &'static str,
@@ -22,7 +23,7 @@ struct Prose {
     words: [usize; 3],
 }
 
-/// Everything that a prompt is made from.
+/// All inputs of a prompt.
 #[derive(Clone, Debug)]
 struct Case {
     prose: Vec<Prose>,
@@ -73,7 +74,7 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Words that differ from each other, with some markup and other scripts among them.
+/// Distinct words, with some markup and other scripts among them.
 fn words(seed: usize, count: usize) -> String {
     let one = |index: usize| match (seed + index) % 11 {
         0 => format!("<b{index}>"),
@@ -87,7 +88,7 @@ fn words(seed: usize, count: usize) -> String {
 }
 
 impl Case {
-    /// Writes the case as a pack of files, and loads it.
+    /// Writes the case as a pack folder, and loads it.
     fn pack(&self) -> (TempDir, Pack) {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: String, text: String| {
@@ -199,7 +200,7 @@ fn model(window: u64, tier: Tier) -> ModelSpec {
     }
 }
 
-/// Returns what the segments take, by the vocabulary itself.
+/// Returns the number of tokens of the segments, counted with the vocabulary.
 fn tokens(draft: &Draft) -> u64 {
     let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;
     draft
@@ -209,7 +210,7 @@ fn tokens(draft: &Draft) -> u64 {
         .sum()
 }
 
-/// Returns the rank of each block that is not elastic: 0 if it is not there, more the longer it is.
+/// Returns the rank of each block that is not elastic: 0 if it is missing, higher for longer texts.
 fn ranks(draft: &Draft) -> Vec<(String, usize)> {
     let rank = |rung: &str| {
         ["none", "minimal", "medium", "full", "whole"]
@@ -308,7 +309,7 @@ proptest! {
             }
             let places: Vec<usize> = (0..case.turns.len()).filter_map(|turn| text.find(&format!("q{turn}q"))).collect();
             prop_assert!(places.is_sorted());
-            prop_assert!(text.contains("m0m"), "the message is always there");
+            prop_assert!(text.contains("m0m"), "the message is always included");
         }
     }
 
@@ -321,7 +322,7 @@ proptest! {
                 let layer = block.split('/').next().unwrap();
                 pack.layers.iter().position(|known| known.id == layer)
             };
-            // What stands inside the state belongs to its layer, as does its end.
+            // Everything inside the state belongs to its layer, including its closing tag.
             let places: Vec<Option<usize>> = draft.segments.iter().filter(|segment| segment.block != "state/end" && segment.block != "system").map(|segment| order(&segment.block)).collect();
             prop_assert!(places.is_sorted(), "{places:?}");
             if case.format == Format::Flat {

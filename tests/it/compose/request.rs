@@ -1,4 +1,4 @@
-//! Requests: which counter a prompt is counted with, and how sure its counts are.
+//! Requests: the token counter of a prompt, and the precision of its counts.
 
 use agentd::agent::Drivers;
 use agentd::compose::{
@@ -27,7 +27,7 @@ fn counted(request: Request) -> Request {
     }
 }
 
-/// claude-sonnet-5 counts as claude-4.7: 1.55 tokens for each of o200k, and a margin of 1.23 above that.
+/// claude-sonnet-5 counts as claude-4.7: 1.55 tokens per o200k token, with a margin of 1.23.
 #[test]
 fn request_uses_the_tokenizer_of_its_model() {
     let o200k = report(&counted(
@@ -43,7 +43,7 @@ fn request_uses_the_tokenizer_of_its_model() {
     assert!((1.85..2.0).contains(&ratio), "{ratio}");
 }
 
-/// A model that is set by hand brings its counter along.
+/// A model given by the caller includes its counter.
 #[test]
 fn model_without_tokenizer_is_not_counted_as_o200k() {
     let model = catalogue().find("claude-sonnet-5").unwrap().clone();
@@ -105,7 +105,7 @@ fn missing_template_error_names_a_source() {
     assert!(error.hint().unwrap().contains("Templates::find"));
 }
 
-/// A caller needs no dependency of its own for the types in signatures.
+/// A caller needs no extra dependency for the types in signatures.
 #[test]
 fn types_of_other_crates_are_re_exported() {
     use agentd::indexmap::IndexMap;
@@ -139,7 +139,7 @@ fn requests_and_counters_can_be_shared_between_threads() {
     assert_send_and_sync::<Catalogue>();
 }
 
-/// The headings of a flat prompt make sense as a whole only, so it is one message.
+/// The headings of a flat prompt only make sense as a whole, so it is one message.
 #[test]
 fn flat_text_is_one_user_message() {
     let pack = Pack::load("foreman", &Places::default()).unwrap();
@@ -168,7 +168,7 @@ fn flat_text_is_one_user_message() {
     assert_eq!(chat[2].content, "Hello");
 }
 
-/// A server can keep all of it in its shared state and take turns on any thread.
+/// A server can keep everything in shared state and run turns on any thread.
 #[test]
 fn turns_run_on_any_thread() {
     fn assert_send_and_sync<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! Counting tokens, and the catalogue of models.
+//! Token counts, and the model catalogue.
 
 use agentd::compose::Counter;
 use agentd::models::{Catalogue, CountKind, Reliability, Tier, TokenizerSpec};
@@ -57,7 +57,7 @@ fn other_families_use_factor_and_margin() {
     assert_eq!(
         count("grok-4.7", "").upper_bound,
         700,
-        "the call's own tokens"
+        "the overhead of the call"
     );
 }
 
@@ -78,7 +78,8 @@ fn hostile_text_is_counted_completely() {
     }
 }
 
-/// Appendix C and 9.1, as the catalogue must hold them: window, tier, XML reliability, instruction following.
+/// Appendix C and section 9.1 as the catalogue must hold them: window, tier, XML reliability,
+/// instruction following.
 #[test]
 fn section_9_1_and_appendix_c_the_twelve_models() {
     use Reliability::{High, Low, Medium as Fair, VeryHigh};

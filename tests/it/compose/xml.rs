@@ -1,11 +1,11 @@
-//! The XML of a prompt: cases by hand, and any text at all, judged by roxmltree.
+//! XML of a prompt: hand-written cases and arbitrary text, with roxmltree as the oracle.
 
 use agentd::{ContextItem, ContextKind, ErrorKind, UnifiedPrompt};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
-/// Text that is likely to break something, mixed with any text.
+/// Text that is likely to break the writer, mixed with arbitrary text.
 fn hostile() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         4 => "\\PC{0,8}".prop_map(String::from),
@@ -41,7 +41,7 @@ fn prompts() -> impl Strategy<Value = UnifiedPrompt> {
         })
 }
 
-/// Returns what an XML reader sees of an element: its name, its item's name and its text.
+/// Returns an element as an XML reader sees it: its name, the name of its item and its text.
 fn seen(node: Node<'_, '_>) -> (String, Option<String>, String) {
     let name = node
         .attribute("path")
@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(pieces, prompt.to_xml());
     }
 
-    /// A document with one byte more, less or other is refused, or says the same: nothing is read two ways.
+    /// A document with one byte added, removed or changed is refused or has the same meaning.
     #[test]
     fn damaged_document_is_refused_or_round_trips(
         prompt in prompts(), at in any::<prop::sample::Index>(), insert in "[<>&;\"' \n/a=!-]{0,3}", drop in 0_usize..2,
@@ -160,7 +160,7 @@ fn forbidden_characters_are_replaced_visibly() {
     );
 }
 
-/// Documents that an XML reader accepts, or nearly, and that we never write: each is refused at its place.
+/// Documents that an XML reader would accept, or nearly, but that the program never writes.
 #[test]
 fn non_canonical_document_is_refused_with_location() {
     let cases = [

@@ -1,10 +1,10 @@
-//! Single promises of the fit, each with a case that is small enough to be counted by hand.
+//! Guarantees of the fit, each with a case small enough to count by hand.
 
 use std::sync::Arc;
 
 use super::*;
 
-/// A case that is small enough to be counted by hand.
+/// A case small enough to count by hand.
 fn plain(turns: usize) -> Case {
     Case {
         prose: vec![Prose {
@@ -98,7 +98,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
     assert!(row("history").why.unwrap().ends_with("tokens were left"));
 }
 
-/// The floor of the history is kept free before other layers grow; the cap holds however large the window is.
+/// The floor of the history is reserved before other layers grow. The cap applies in any window.
 #[test]
 fn floors_and_caps_are_respected() {
     let mut case = plain(30);
@@ -141,7 +141,7 @@ fn floors_and_caps_are_respected() {
     assert_eq!(why.as_deref(), Some("the layer takes at most 500 tokens"));
 }
 
-/// Cut to 85 %, the start of the history stays where it is for some turns.
+/// Cut to 85 %, the history keeps the same start for several turns.
 #[test]
 fn hysteresis_keeps_the_start_of_the_history() {
     let mut first = None;
@@ -170,7 +170,8 @@ fn hysteresis_keeps_the_start_of_the_history() {
     assert!((1..=20).contains(&moves), "{moves}");
 }
 
-/// Chat messages: the system's first, the turns with their roles, the user's last; nothing of flat text in them.
+/// Chat messages: system first, the turns with their roles, the user last; without the headings of
+/// flat text.
 #[test]
 fn chat_messages_have_roles_and_no_headings() {
     let mut case = plain(2);
@@ -195,7 +196,7 @@ fn chat_messages_have_roles_and_no_headings() {
     assert_eq!(json[5]["role"], "user");
 }
 
-/// Two threads may use one counter, and count alike.
+/// Two threads can share one counter and get the same counts.
 #[test]
 fn counter_can_be_shared_between_threads() {
     let case = plain(50);
@@ -244,8 +245,8 @@ fn xml_prompt_holds_the_history_as_artifacts() {
         }));
 }
 
-/// In XML, text with `<` and lone CR grows to several times its length; the window holds all the same, and an optional
-/// text that grows so much takes nothing from the others.
+/// In XML, text with `<` and lone CR grows to several times its length. The prompt still fits the
+/// window, and an optional text that grows this much does not displace others.
 #[test]
 fn cdata_escapes_stay_within_the_window() {
     let mut case = plain(0);
@@ -289,10 +290,11 @@ fn cdata_escapes_stay_within_the_window() {
         assert!(rules >= before, "a larger window takes nothing away");
         before = rules;
     }
-    assert_eq!(before, 3, "the rules stand in full");
+    assert_eq!(before, 3, "the rules are complete");
 }
 
-/// Line ends of every kind, invisible characters and blanks do not hide a line; and looking at them takes linear time.
+/// Line ends of any kind, invisible characters and spaces do not hide a frame line, and the check
+/// takes linear time.
 #[test]
 fn every_spelling_of_a_frame_is_escaped() {
     let case = plain(1);
@@ -330,7 +332,7 @@ fn every_spelling_of_a_frame_is_escaped() {
     assert!(text(&"a\u{85}".repeat(300_000)).len() > 600_000);
 }
 
-/// An elastic layer may come first: it starts without a separator, and what follows has one.
+/// An elastic layer can come first: it has no separator, and the layer after it has one.
 #[test]
 fn elastic_layer_may_be_first() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +375,8 @@ fn elastic_layer_may_be_first() {
     assert_eq!(blocks, ["files/a.rs", "files/a.rs (2)", "a", "z"]);
 }
 
-/// What a person named is taken before what the program chose, and is never left out in silence.
+/// A file named by the user takes precedence over files chosen by the program, and is never omitted
+/// silently.
 #[test]
 fn required_file_is_shown_or_the_prompt_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -428,8 +431,8 @@ fn required_file_is_shown_or_the_prompt_refused() {
     );
 }
 
-/// A history that was started anew is shown whole, whatever was kept of the old one; the newest turn is never cut for
-/// the sake of a stable start.
+/// A new history is shown whole, regardless of the start that was kept for the old one. The newest
+/// turn is never cut to keep a stable start.
 #[test]
 fn hysteresis_keeps_turns_that_fit() {
     let case = plain(3);
@@ -458,7 +461,7 @@ fn hysteresis_keeps_turns_that_fit() {
     );
 }
 
-/// A family whose tokens are estimated is held to the upper bound: factor times margin.
+/// A family with estimated counts is held to the upper bound: factor times margin.
 #[test]
 fn estimated_count_leaves_room_for_its_margin() {
     let case = plain(40);
@@ -482,7 +485,7 @@ fn estimated_count_leaves_room_for_its_margin() {
     assert_eq!(
         draft.fit_report.budget,
         Some(1_400),
-        "every call costs something beside its text"
+        "every call has an overhead"
     );
     assert!((1_200..=1_400).contains(&most), "{most}");
 }
