@@ -1,4 +1,4 @@
-//! What the builds depend on, read from `cargo metadata`.
+//! Dependencies of the builds, read from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -16,7 +16,7 @@ const LICENCES: [&str; 12] = [
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
-    // The list of certificate authorities is data under this one.
+    // The list of certificate authorities is data under this licence.
     "CDLA-Permissive-2.0",
     "ISC",
     "Unicode-3.0",
@@ -24,7 +24,7 @@ const LICENCES: [&str; 12] = [
     "Zlib",
 ];
 
-/// The most crates of the pure build.
+/// Maximum number of crates in the pure build.
 const MOST_PURE: usize = 80;
 
 fn metadata(features: &[&str]) -> Value {
@@ -48,7 +48,7 @@ fn metadata(features: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns the ids of all packages that a build uses; `all_kinds` adds what its tests use.
+/// Returns the ids of all packages that a build uses. `all_kinds` includes dev-dependencies.
 fn used(metadata: &Value, all_kinds: bool) -> BTreeSet<String> {
     let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
         .as_array()
@@ -88,7 +88,7 @@ fn pure_build_is_small() {
     );
 }
 
-/// The vocabulary takes 30 MB of a program, so it can be left out of the pure build and of `run`.
+/// The vocabulary adds 30 MB to a binary, so the pure build and `run` can omit it.
 #[test]
 fn only_feature_tokenizer_links_a_vocabulary() {
     let links_vocabulary = |features: &[&str]| {

@@ -1,4 +1,4 @@
-//! Runs the programs of `examples/`, as their first lines say.
+//! Runs the programs of `examples/` as their first lines describe.
 
 use std::fs;
 use std::io::Write;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::support::model_server_process::ModelServer;
 use crate::support::{TestProject, program, repository, write_program};
 
-/// Returns what an example prints, which must succeed.
+/// Runs an example, which must succeed, and returns its stdout.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs an example with a folder that is no project yet.
+/// Runs an example in a folder that is not a project yet.
 fn printed_in_project(example: &str) -> String {
     let project = TestProject::new();
     printed(Command::new(program(example)).arg(project.root()))
@@ -136,7 +136,8 @@ fn chat_http_sends_each_message_with_the_turns_before_it() {
     assert!(last[0].contains("She is called Ada."), "{last:?}");
 }
 
-/// Runs `review` on a repository with one uncommitted change; the agent gives this verdict and reports one finding.
+/// Runs `review` on a repository with one uncommitted change. The agent gives this verdict and
+/// reports one finding.
 fn review(verdict: &str, severity: &str) -> Output {
     let project = TestProject::new();
     let root = project.root();
@@ -234,7 +235,7 @@ fn run_change_merges_the_change() {
     assert!(greeting.contains("${1:-world}"), "{greeting}");
 }
 
-/// The first page of the documentation, and that of every public module, begins with an example.
+/// The crate page and the page of every public module start with an example.
 #[test]
 fn every_module_page_has_an_example() {
     let read = |path: &str| fs::read_to_string(repository().join("src").join(path)).ok();

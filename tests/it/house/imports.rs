@@ -1,11 +1,11 @@
-//! Imports between files: no cycles inside a room, and few rooms for each part of the orchestrator.
+//! Imports between files: no cycles within a room, and few rooms for each part of the orchestrator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::support::{files_below, repository};
 
-/// Groups of files that import each other, each with the reason why that stays.
+/// Known groups of files that import each other, each with the reason.
 const KNOWN_CYCLES: [(&[&str], &str); 6] = [
     (
         &[
@@ -55,7 +55,7 @@ const KNOWN_CYCLES: [(&[&str], &str); 6] = [
 /// Maximum number of other rooms that a part of the orchestrator imports from.
 const MAX_ROOMS: usize = 12;
 
-/// A path of modules and an item, without `crate`.
+/// A module path and an item, without `crate`.
 type ItemPath = Vec<String>;
 
 /// An import of a file.
@@ -190,13 +190,13 @@ fn reachable_from<'m>(
     reached
 }
 
-/// Returns the module of a file: `agent/http/mod.rs` is `agent::http`.
+/// Returns the module of a file: `agent::http` for `agent/http/mod.rs`.
 fn module_of(path: &str) -> ItemPath {
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
     path.split('/').map(str::to_owned).collect()
 }
 
-/// Returns the path of an import without `crate`, `super` and `self`; `None` if it is of another crate.
+/// Returns the path of an import without `crate`, `super` and `self`; `None` for another crate.
 fn absolute(
     module: &[String],
     path: &[String],
@@ -218,7 +218,8 @@ fn absolute(
     }
 }
 
-/// Returns the imports of a source without its tests, and the paths that it names without importing them.
+/// Returns the imports of a source without its tests, and the paths it names without importing
+/// them.
 fn imports(text: &str) -> Vec<Import> {
     let code = text.split("#[cfg(test)]").next().unwrap();
     let code: String = code
@@ -256,7 +257,7 @@ fn is_use(line: &str) -> bool {
     line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "))
 }
 
-/// Returns the paths of a use tree, each with the name that it gets.
+/// Returns the paths of a use tree, each with its local name.
 fn expand(tree: &str) -> Vec<(ItemPath, String)> {
     let tree = tree.trim();
     if let Some((prefix, rest)) = tree.split_once('{') {
@@ -299,7 +300,7 @@ fn split_at_commas(text: &str) -> Vec<String> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// Returns the paths with `crate::` or `super::` in code.
+/// Returns the paths that start with `crate::` or `super::` in code.
 fn inline_paths(code: &str) -> Vec<Import> {
     let code = code.replace("pub(in crate::", "pub(in ");
     let words = code.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');

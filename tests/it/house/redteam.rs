@@ -1,4 +1,4 @@
-//! The attacks of the red team: each is a test.
+//! The attacks of the red-team report: each has a test.
 
 use std::fs;
 
@@ -10,11 +10,12 @@ use crate::support::repository;
 #[derive(Deserialize)]
 struct Attack {
     attack: String,
-    /// A name with `/` is a case or a folder of cases, any other one a test of `tests/it` or a unit test.
+    /// A name with `/` is a case file or a folder of cases, any other a test of `tests/it` or a
+    /// unit test.
     tests: Vec<String>,
 }
 
-/// Findings of the report that are tests. H4 and M5 are not closed yet.
+/// Findings of the report that have tests. H4 and M5 are not closed yet.
 const FINDINGS: [&str; 13] = [
     "H1", "H2", "H3", "H5", "H6", "M1", "M2", "M3", "M4", "M6", "M7", "Low", "Counts",
 ];

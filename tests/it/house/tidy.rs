@@ -1,4 +1,4 @@
-//! House rules: who may use whom, how long a file may be, where prose may stand.
+//! House rules: imports between rooms, file length, and the places where prose is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use agentd::{Pack, Places, pack};
 
 use crate::support::{files_below, repository};
 
-/// The most lines of a source file.
+/// Maximum number of lines of a source file.
 const LONGEST_FILE: usize = 800;
 
-/// The most words of a string in a room that makes prompts; what is longer is prose.
+/// Maximum number of words of a string in a room that builds prompts. A longer string is prose.
 const MOST_WORDS: usize = 16;
 
 /// Returns the sources of the library, by their room.
@@ -37,7 +37,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
     found
 }
 
-/// Reads the table of ARCHITECTURE.md: each room and the rooms it may use.
+/// Parses the table of ARCHITECTURE.md: each room and the rooms it may use.
 fn allowed() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
     let table = text
@@ -96,7 +96,7 @@ fn rooms_import_only_allowed_rooms() {
     assert_eq!(
         allowed.keys().cloned().collect::<BTreeSet<_>>(),
         rooms,
-        "ARCHITECTURE.md names every room, and no other"
+        "ARCHITECTURE.md names exactly the rooms"
     );
     for (room, path, text) in sources() {
         if room == "lib" {
@@ -112,7 +112,7 @@ fn rooms_import_only_allowed_rooms() {
     }
 }
 
-/// Returns the files that a table of ARCHITECTURE.md walks through, below `src`.
+/// Returns the files that a table of ARCHITECTURE.md lists, relative to `src`.
 fn walked_files(heading: &str) -> Vec<String> {
     let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
     let section = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
@@ -163,7 +163,7 @@ fn room_table_is_acyclic() {
             .find(|(_, uses)| uses.iter().all(|used| !left.contains_key(used)));
         let free = free
             .map(|(room, _)| room.clone())
-            .expect("rooms use each other in a circle");
+            .expect("rooms import each other in a cycle");
         left.remove(&free);
     }
 }
@@ -194,14 +194,14 @@ fn files_are_short_and_start_with_a_doc_comment() {
             );
             assert!(
                 text.starts_with("//! "),
-                "{folder}/{} does not say what it is for",
+                "{folder}/{} has no doc comment",
                 path.display()
             );
         }
     }
 }
 
-/// No function of the pure rooms takes a path, a handle or a clock.
+/// Pure rooms take no path, handle or clock as an argument.
 #[test]
 fn pure_rooms_use_no_path_handle_or_clock() {
     for (room, path, text) in sources() {
@@ -221,7 +221,7 @@ fn pure_rooms_use_no_path_handle_or_clock() {
         ] {
             assert!(
                 !words(&text).contains(&word),
-                "{} knows {word}",
+                "{} uses {word}",
                 path.display()
             );
         }
@@ -236,7 +236,7 @@ fn words(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Every call to an agent is complete: nothing resumes, nothing keeps an agent's session.
+/// Every call to an agent is complete: no session of an agent is resumed or stored.
 #[test]
 fn no_type_stores_an_agents_session() {
     for (room, path, text) in sources() {
@@ -244,7 +244,7 @@ fn no_type_stores_an_agents_session() {
         for word in ["resume", "session_id", "conversation_id", "thread_id"] {
             assert!(
                 room != "agent" || !lower.contains(word),
-                "{} knows {word}",
+                "{} uses {word}",
                 path.display()
             );
         }
@@ -262,14 +262,14 @@ fn no_prompt_prose_in_rust_sources() {
                     .any(|start| string.contains(start));
             assert!(
                 !is_prose,
-                "{}: {string:?} belongs into templates/ or packs/",
+                "{}: {string:?} belongs in templates/ or packs/",
                 path.display()
             );
         }
     }
 }
 
-/// Returns the string literals of a source, comments left out, lines joined.
+/// Returns the string literals of a source, without comments and with lines joined.
 fn strings(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = code;
@@ -364,7 +364,7 @@ fn shipped_packs() -> Vec<&'static str> {
         .collect()
 }
 
-/// Every prose file of a shipped pack is used by one of its layers, at the tier that its name says.
+/// Every prose file of a shipped pack is used by one of its layers, at the tier in its file name.
 #[test]
 fn every_shipped_text_is_used_by_a_layer() {
     let packs = shipped_packs();
@@ -395,7 +395,7 @@ fn every_shipped_text_is_used_by_a_layer() {
         let shipped =
             pack::builtin_names().filter(|file| file.starts_with(&folder) && file.ends_with(".md"));
         for file in shipped.filter(|file| !file.contains("/skeletons/")) {
-            assert!(named.contains(file), "{file} is named by no layer");
+            assert!(named.contains(file), "no layer uses {file}");
         }
     }
 }
