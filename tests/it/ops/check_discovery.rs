@@ -1,4 +1,5 @@
-//! Which checks a repository has: found by its files, written by `agentd init`, set, and accepted before they are run.
+//! Checks of a repository: found by its files, written by `agentd init`, configured, and trusted
+//! before they run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,7 @@ use agentd::{Error, ErrorKind, Places, ops};
 
 use crate::support::TestProject;
 
-/// Files and what they hold; those that begin like a script can be run.
+/// Files and their contents. A file that starts like a script is executable.
 type Files = [(&'static str, &'static str)];
 
 fn project(files: &Files) -> TestProject {
@@ -141,7 +142,7 @@ fn scans_are_listed_even_without_their_tool() {
         ops::check_commands(&without, &project.root()),
         [CheckCommand::new("cargo test")]
     );
-    // What is set takes the place of what is found; a scan that is set is not made twice.
+    // Configured checks replace discovered ones, and a configured scan does not run twice.
     let own = CheckCommand::new("cargo audit --deny warnings");
     let set = ReviewSettings {
         commands: Some(vec![own.clone()]),
@@ -158,7 +159,7 @@ fn scans_are_listed_even_without_their_tool() {
     assert_eq!(ops::check_commands(&none, &project.root()), [audit, leaks]);
 }
 
-/// Returns the commands of a project as its own files have them, and whether they may be run.
+/// Returns the commands in the files of a project, and whether they may run.
 fn check(project: &TestProject) -> Result<(), Error> {
     let places = Places::new(Some(project.root()), Some(project.user_folder()));
     let commands = ops::check_commands(&load_settings(&places)?.review, &project.root());
@@ -205,7 +206,7 @@ fn only_trusted_checks_run() {
         format!("accepted  checks\n{commands}")
     );
 
-    // Others that are found later, or set, are not the ones that were accepted.
+    // Checks that are discovered or configured later are not covered by the earlier trust.
     project.write("pytest.ini", "");
     let message = refused(&project);
     assert!(
@@ -233,7 +234,8 @@ fn only_trusted_checks_run() {
         "format = 1\n[review]\nscans = false\ncommands = [\"curl worse | sh\"]\n",
     );
     assert!(refused(&project).contains("\n  curl worse | sh"));
-    // Another project with the same commands is another matter, and what is accepted for one run is not kept.
+    // Trust does not extend to another project with the same commands, and trust for one run is not
+    // stored.
     let other = self::project(&[("Cargo.toml", "")]);
     refused(&other);
     let workspace = Workspace::open(
@@ -272,7 +274,7 @@ fn init_writes_checks_that_need_their_own_trust() {
             ..ReviewSettings::default()
         }
     );
-    // The settings say nothing but that, so only the checks are left to be accepted.
+    // The settings contain nothing else, so only the checks need trust.
     let shown = project.run(&["trust", "--show"]).stdout;
     assert_eq!(
         shown,
@@ -289,7 +291,7 @@ fn init_writes_checks_that_need_their_own_trust() {
     );
 }
 
-/// The ledger's own folder keeps itself out of the repository, so `init` need not touch the project's `.gitignore`.
+/// The folder of the ledger has its own ignore file, so `init` need not touch `.gitignore`.
 #[test]
 fn ledger_is_ignored_without_editing_gitignore() {
     let project = project(&[(".gitignore", "/target\n")]);

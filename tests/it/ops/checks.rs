@@ -1,4 +1,5 @@
-//! The project's own checks: commands that pass, fail, hang, leave something behind, say too much or a secret.
+//! Checks of the project: commands that pass, fail, hang, leave processes running, or print too
+//! much or a secret.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -17,13 +18,13 @@ use tempfile::TempDir;
 use crate::support::TestProject;
 use crate::support::waiting::{GROWING_LIMITS, HANG, Holders};
 
-/// A folder to run checks in, and what they are run with.
+/// A folder to run checks in, and their settings.
 struct Place {
     folder: TempDir,
     environment: Environment,
     secrets: Secrets,
     timeout: Duration,
-    /// A file in the folder. The checks are asked to stop once it exists.
+    /// A file in the folder. The checks are stopped once it exists.
     stop_file: &'static str,
 }
 
@@ -49,7 +50,7 @@ impl Place {
         self.root().join(".agentd/calls/x.1.checks")
     }
 
-    /// Runs checks; afterwards nothing of them is alive, and their folder is gone.
+    /// Runs checks. Afterwards none of their processes is alive, and their folder is removed.
     fn run(
         &self,
         commands: &[CheckCommand],
@@ -73,7 +74,7 @@ impl Place {
         });
         assert!(
             marked_calls().is_none_or(|calls| !calls.contains(&marker)),
-            "something outlived its check"
+            "a process outlived its check"
         );
         assert!(!self.calls().exists());
         checks.unwrap()
@@ -121,10 +122,7 @@ fn checks_pass_by_exit_code_and_output_keeps_its_order() {
     assert!(!all_passed(&checks), "one failed");
     let told: Vec<Option<CheckEnd>> = told.into_inner().into_iter().map(|(_, end)| end).collect();
     let expected: Vec<Option<CheckEnd>> = ends.iter().flat_map(|end| [None, Some(*end)]).collect();
-    assert_eq!(
-        told, expected,
-        "each is told of when it begins and when it has ended"
-    );
+    assert_eq!(told, expected, "the start and the end of each are reported");
 }
 
 #[test]
@@ -149,12 +147,16 @@ fn hanging_check_is_killed_and_the_next_one_runs() {
             "{}",
             checks[0].milliseconds
         );
-        assert_eq!(checks[1].end, CheckEnd::Passed, "its own time is longer");
+        assert_eq!(
+            checks[1].end,
+            CheckEnd::Passed,
+            "its own time limit is longer"
+        );
         checks[0].output == "begun\n"
     };
     assert!(
         GROWING_LIMITS.into_iter().any(has_begun),
-        "what a check wrote is not kept"
+        "check output is not kept"
     );
 }
 
@@ -193,7 +195,7 @@ fn secrets_are_redacted_in_check_output() {
         check.output,
         "key=[secret MY_API_KEY]\n[secret MY_API_KEY]\n"
     );
-    // One that stands across the place where the kept part begins.
+    // A secret that crosses the start of the kept part.
     for shift in [65_010, 65_020, 65_030] {
         let check = place.run_one(&format!(
             "printf %s $MY_API_KEY; head -c {shift} /dev/zero | tr '\\0' x"
@@ -260,7 +262,8 @@ fn secret_variables_are_recognised_by_name() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// The password of a URL is secret by itself, too: a message of a client often shows nothing else.
+/// The password of a URL is also a secret without the URL, because clients often print only the
+/// password.
 #[test]
 fn url_with_a_password_is_a_secret() {
     let project = TestProject::new();
@@ -343,7 +346,7 @@ fn end_of_long_output_is_kept_and_the_cut_is_reported() {
         "{:?}",
         &rest[rest.len() - 40..]
     );
-    // Whatever the bytes are, a text comes of them.
+    // Any bytes result in a text.
     let bytes = place.run_one("head -c 300000 /dev/urandom; exit 1");
     assert_eq!(bytes.end, CheckEnd::Failed { code: Some(1) });
 }
@@ -416,12 +419,12 @@ fn missing_folder_is_an_error() {
     };
     assert!(
         job(&place.root()).is_err(),
-        "there is no place for what it writes"
+        "there is no folder for its output"
     );
     fs::remove_file(place.root().join(".agentd")).unwrap();
     assert!(
         job(&place.root().join("nowhere")).is_err(),
-        "there is no place to run in"
+        "there is no folder to run in"
     );
     assert_eq!(job(&place.root()).unwrap()[0].end, CheckEnd::Passed);
 }

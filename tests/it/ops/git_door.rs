@@ -1,4 +1,4 @@
-//! The door to git, on real repositories: plain ones, and ones whose settings are out to be run.
+//! The git module on real repositories: plain ones, and ones whose configuration runs commands.
 
 mod agent;
 mod commits;
@@ -22,7 +22,8 @@ const WIDE: DiffLimits = DiffLimits {
     total: 1_000_000,
 };
 
-/// What one of the tests gives to itself, and what must not lead the user's git astray.
+/// Variables that redirect git. One test sets them for itself, and the git of the user must not see
+/// them.
 const REDIRECTS: [&str; 9] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -39,14 +40,14 @@ fn all(_: &str) -> bool {
     false
 }
 
-/// A user with a home and a repository, in folders with odd names.
+/// A user with a home folder and a repository, in folders with odd names.
 struct World {
     folder: TempDir,
     git: Git,
 }
 
 impl World {
-    /// Makes a user with a name, and a repository with one commit on `main`.
+    /// Creates a user with a name, and a repository with one commit on `main`.
     fn new() -> Self {
         let world = Self::empty();
         world
@@ -56,7 +57,7 @@ impl World {
         world
     }
 
-    /// Makes a user with a name, and a repository without a commit.
+    /// Creates a user with a name, and a repository without a commit.
     fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
@@ -82,7 +83,8 @@ impl World {
         world
     }
 
-    /// Makes both a plain world and one in which every command that a configuration can name leaves a mark.
+    /// Creates a plain world, and one in which every command that a configuration can name leaves a
+    /// marker file.
     fn both() -> [Self; 2] {
         [Self::new(), Self::new().hostile()]
     }
@@ -133,7 +135,7 @@ impl World {
             ("core.quotePath", "true"),
             ("gc.auto", "1"),
         ];
-        // The repository's own settings; a filter of the user's would be their own wish.
+        // Settings of the repository. A filter in the user's own settings would be intended.
         let own = [
             "filter.evil.clean",
             "filter.evil.smudge",
@@ -173,7 +175,7 @@ impl World {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    /// Runs git in a folder for the user, who knows how to keep it from running anything.
+    /// Runs git in a folder as the user, with options that prevent it from running anything.
     fn run_in(&self, folder: &Path, args: &[impl AsRef<OsStr>]) -> String {
         let mut git = Command::new("git");
         git.arg("-C").arg(folder).envs(self.git.env.clone());
@@ -210,7 +212,7 @@ impl World {
         self.run_in(&self.root(), args)
     }
 
-    /// Commits all for the user.
+    /// Commits all files as the user.
     fn commit(&self, message: &str) -> String {
         self.run(&["add", "-A"]);
         self.run(&["commit", "-qm", message]);
@@ -225,7 +227,7 @@ impl World {
         Repository::open(&self.root(), &self.git).unwrap()
     }
 
-    /// Makes a worktree of a change, outside the repository.
+    /// Creates a worktree of a change, outside the repository.
     fn change(&self, id: &str) -> Worktree {
         let path = self.path(&format!("work trees/{id}"));
         self.repository()
@@ -233,7 +235,7 @@ impl World {
             .unwrap()
     }
 
-    /// Returns all that must not change in the user's own work tree: its files, index and state.
+    /// Returns everything in the user's work tree that must not change: its files, index and state.
     fn own(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.root()];
@@ -277,12 +279,12 @@ fn settings(config: &Path, settings: &[(&str, &str)]) {
     write(config, text);
 }
 
-/// Whatever a test does, nothing may run that a configuration names.
+/// No test may run a command that a configuration names.
 impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let ran = fs::read_to_string(self.mark()).unwrap_or_default();
-            assert_eq!(ran, "", "something was run");
+            assert_eq!(ran, "", "a command was run");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Snapshots of a worktree: files that only look unchanged are seen, and filters are found in any spelling.
+//! Snapshots of a worktree: changed files that look unchanged are detected, and filters are found
+//! in any spelling.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,7 +38,7 @@ impl Project {
         self.folder.path().join(name)
     }
 
-    /// Returns the configuration that the repository has for all its work trees.
+    /// Returns the configuration that all work trees of the repository share.
     fn config(&self) -> PathBuf {
         self.path("project/.git/config")
     }
@@ -54,7 +55,7 @@ fn names(changed: &[Changed]) -> Vec<&str> {
 #[test]
 fn tracked_folder_replaced_by_an_ignored_link_is_a_change() {
     let project = Project::new();
-    // Through the link every file is as it was, and nothing new is to be seen.
+    // Through the link every file has the same content, and no new file is visible.
     write(&project.path("project/.git/info/exclude"), "/src\n/kept\n");
     fs::rename(project.in_tree("src"), project.in_tree("kept")).unwrap();
     symlink("kept", project.in_tree("src")).unwrap();
@@ -70,7 +71,8 @@ fn tracked_folder_replaced_by_an_ignored_link_is_a_change() {
     assert_eq!(listed, "a.txt\n");
 }
 
-/// An edit of the same size in the same moment as the commit leaves the times of the file as git knows them.
+/// An edit of the same size within the same clock tick as the commit leaves the modification time
+/// that git has recorded.
 #[test]
 fn edit_right_after_a_commit_is_detected() {
     let project = Project::new();
@@ -103,13 +105,13 @@ fn one_snapshot_is_compared_with_several_commits() {
     write(&project.in_tree("c.txt"), "c\n");
 
     let snapshot = project.worktree.snapshot(&main).unwrap();
-    // A later edit is not part of it.
+    // A later edit is not part of the snapshot.
     write(&project.in_tree("d.txt"), "d\n");
     assert_eq!(names(&snapshot.changed(&main).unwrap()), ["b.txt", "c.txt"]);
     assert_eq!(names(&snapshot.changed(&second).unwrap()), ["c.txt"]);
 }
 
-/// Writes a program that leaves a mark and passes its input on.
+/// Writes a program that leaves a marker file and copies its input to its output.
 fn marking_program(project: &Project, mark: &Path) -> String {
     let program = project.path("evil");
     write_program(
@@ -119,8 +121,8 @@ fn marking_program(project: &Project, mark: &Path) -> String {
     program.to_str().unwrap().to_owned()
 }
 
-/// Makes git's folder of the worktree name a repository of the agent's own, from which plain git takes its settings,
-/// branches and objects. Returns the mark that a filter of that repository leaves.
+/// Makes the git folder of the worktree name a repository of the agent, from which plain git takes
+/// its settings, branches and objects. Returns the marker file of that repository's filter.
 fn redirect(project: &Project) -> PathBuf {
     let mark = project.path("mark");
     let evil = marking_program(project, &mark);
@@ -155,7 +157,7 @@ fn replaced_commondir_is_ignored() {
         commit
     );
 
-    // Without this the test would say nothing.
+    // Proves that the trap works.
     let other = Project::new();
     let mark = redirect(&other);
     git_words(&other.worktree.path, &["add", "-A"]);
@@ -191,7 +193,7 @@ fn repository_filter_never_runs_in_any_spelling() {
         project.worktree.commit("Change").unwrap().unwrap();
         assert!(!mark.exists(), "{spelling:?}");
 
-        // Without this the test would say nothing.
+        // Proves that the trap works.
         write(&project.in_tree("a.txt"), "three\n");
         git_words(&project.worktree.path, &["add", "-A"]);
         assert!(mark.exists(), "plain git does not run {spelling:?}");

@@ -1,4 +1,4 @@
-//! What a check of a stranger's code can read of the keys of agentd.
+//! Access of a stranger's check to the keys of agentd.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -11,10 +11,10 @@ use crate::support::{Run, TestProject, agentd_program, did_not_run};
 
 const KEY: &str = "canary-4711-0815";
 
-/// A user without rights, on every system.
+/// Unprivileged user id on every system.
 const NOBODY: u32 = 65534;
 
-/// A check that reads what it can of its ancestors: its guard and agentd.
+/// A check that reads as much as possible of its ancestors: its guard and agentd.
 const SPY: &str = r#"
 pid=$$
 {
@@ -34,7 +34,7 @@ exit 0
 
 const SCRIPT: &str = "format: 1\nturns:\n- mode: review\n  reply: |\n    Fine.\n\n    <review run=\"{{NONCE}}\">PASS</review>\n";
 
-/// Makes a project whose only check is the spy.
+/// Creates a project whose only check is the spy.
 fn project() -> TestProject {
     let project = TestProject::new();
     project.write("spy.sh", SPY).write(
@@ -48,7 +48,7 @@ fn project() -> TestProject {
     project
 }
 
-/// Reviews it with a key in the environment, and returns what the spy has read.
+/// Reviews the project with a key in the environment, and returns the output of the spy.
 fn review(project: &TestProject, user: Option<u32>) -> String {
     let script = project.home().join("script.yaml");
     let mut command = project.command(&["review", "--trust", "--agent", "scripted", "--script"]);
@@ -103,7 +103,7 @@ fn unprivileged_check_cannot_read_agentd_or_its_guard() {
     }
 }
 
-/// Makes a folder and all that is in it belong to a user.
+/// Changes the owner of a folder and everything in it.
 fn give(folder: &Path, user: u32) {
     let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(user)));
     chown(folder, user, group).unwrap();

@@ -1,11 +1,11 @@
-//! A repository whose configuration makes plain git run commands does not run them through us.
+//! A repository whose configuration makes plain git run commands does not run them through agentd.
 
 use std::fs;
 use std::process::Command;
 
 use crate::support::{TestProject, write_program};
 
-/// Every command that works in a project. What needs an input finds it in the project.
+/// Every command that works in a project. Commands that need an input find it in the project.
 const COMMANDS: [&[&str]; 34] = [
     &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
     &["prompt", "implement", "Go", "--change", "x", "--json"],
@@ -61,7 +61,7 @@ const COMMANDS: [&[&str]; 34] = [
     &["export"],
 ];
 
-/// Every command that leads a change or looks at one, in an order in which each finds something to do.
+/// Every command that runs or inspects a change, in an order in which each has something to do.
 const CHANGE_COMMANDS: [&[&str]; 15] = [
     &[
         "run",
@@ -149,7 +149,8 @@ const CHANGE_COMMANDS: [&[&str]; 15] = [
 const SCRIPT: &str =
     "format: 1\nturns:\n  - reply: |\n      <review run=\"{{NONCE}}\">PASS</review>\n";
 
-/// Makes a repository in which every command that git's configuration can name leaves a mark.
+/// Creates a repository in which every command that git's configuration can name leaves a marker
+/// file.
 fn hostile() -> TestProject {
     let project = TestProject::new();
     let evil = project.home().join("evil");
@@ -229,7 +230,7 @@ fn mark(project: &TestProject) -> std::path::PathBuf {
     project.home().join("mark")
 }
 
-/// Runs git as anyone would, whatever comes of it.
+/// Runs plain git and ignores its result.
 fn git(project: &TestProject, args: &[&str]) {
     let mut git = Command::new("git");
     git.args(args)
@@ -244,11 +245,7 @@ fn commands_do_not_run_repository_settings() {
     for command in COMMANDS {
         let project = hostile();
         let run = project.run(command);
-        assert!(
-            run.code < 2,
-            "{command:?} did not get to its work: {}",
-            run.stderr
-        );
+        assert!(run.code < 2, "{command:?} failed early: {}", run.stderr);
         assert!(
             !mark(&project).exists(),
             "{command:?} ran a command of the repository"
@@ -256,7 +253,7 @@ fn commands_do_not_run_repository_settings() {
     }
 }
 
-/// Without this the test above would say nothing.
+/// Proves that the traps in the test above work.
 #[test]
 fn plain_git_runs_the_trap() {
     for args in [&["status"][..], &["diff"], &["add", "a.txt"]] {
@@ -264,10 +261,10 @@ fn plain_git_runs_the_trap() {
         git(&project, args);
         assert!(
             mark(&project).exists(),
-            "git {args:?} ran nothing: this repository is no test"
+            "git {args:?} ran nothing: this repository proves nothing"
         );
     }
-    // Each alone, so that none hides that another has no effect.
+    // Each one alone, so that none hides that another has no effect.
     for name in ["core.fsmonitor", "diff.external", "filter.evil.clean"] {
         let project = TestProject::new();
         let evil = project.home().join("evil");
@@ -326,7 +323,7 @@ fn list_of_commands_is_complete() {
         let all = || COMMANDS.iter().chain(&CHANGE_COMMANDS);
         assert!(
             all().any(|command| command[0] == name),
-            "{name} is not tried"
+            "{name} is not tested"
         );
     }
 }

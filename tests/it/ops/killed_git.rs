@@ -1,4 +1,4 @@
-//! What is left of a git command when agentd is killed.
+//! A running git command when agentd is killed.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::support::waiting::{Holders, until, until_written};
 use crate::support::{TestProject, write_program};
 
-/// Returns whether a process waits for a git command. It has told its watcher of the command then.
+/// Returns true if a process waits for a git command. Its watcher then knows about the command.
 fn waits_for_git(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -40,7 +40,7 @@ fn git_command_ends_when_agentd_is_killed() {
             .spawn()
             .unwrap();
         until_written(&begun, "begun");
-        until("agentd does not wait for git", || waits_for_git(child.id()));
+        until("agentd does not run git", || waits_for_git(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         until("git is alive", || holders.are_gone());

@@ -1,4 +1,5 @@
-//! Sparse files of 20 GB in a work tree: no command reads them, and a review lists them as not shown.
+//! Sparse files of 20 GB in a work tree: no command reads them, and a review lists them as not
+//! shown.
 
 use std::fs::File;
 
@@ -7,7 +8,7 @@ use agentd::ops::{DiffLimits, Git, LeftOut, LeftOutKind, Repository, Status};
 use super::canary::{commit, git, run};
 use crate::support::TestProject;
 
-/// Size of a file that takes minutes to be read or copied.
+/// Size of a file that would take minutes to read or copy.
 const HUGE: u64 = 20 * 1024 * 1024 * 1024;
 
 const LIMITS: DiffLimits = DiffLimits {
@@ -70,7 +71,8 @@ fn diff_lists_huge_files_without_reading_them() {
     );
 }
 
-/// A file that is staged and then grows: the staged text is not shown in the place of what is there now.
+/// A file that is staged and then grows: the staged text is not shown in place of the current
+/// content.
 #[test]
 fn staged_text_does_not_hide_a_huge_file() {
     let project = project();
@@ -106,7 +108,7 @@ fn commit_refuses_huge_files_by_name() {
     assert_eq!(changed[0].path, "huge.bin");
 }
 
-/// Many files that are each small enough take as long to read as a large one.
+/// Many files below the size limit take as long to read as one large file.
 #[test]
 fn files_over_the_total_size_are_refused() {
     let project = project();
@@ -165,7 +167,7 @@ fn commands_do_not_read_huge_files() {
     }
 }
 
-/// Git reads these files into memory as a whole; agentd ends it after a second.
+/// Git reads these files into memory as a whole. agentd kills it after a second.
 #[test]
 fn huge_file_that_git_reads_is_named() {
     for name in ["sub/.gitignore", ".git/info/exclude"] {

@@ -1,4 +1,5 @@
-//! Operations that a program registers: a pack names them, a turn runs them, and a later turn finishes them.
+//! Operations registered by a program: named by a pack, run by a turn, and finished by a later
+//! turn.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use agentd::{Error, ErrorKind, Result};
 
 use crate::support::{TestProject, events, files_below, repository, write};
 
-/// Targets of the steps that were run, in order.
+/// Targets of the steps that ran, in order.
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// `bell.ring`: run when a reply asks for it. The target `broken` fails.
@@ -92,7 +93,7 @@ struct Bakery {
 }
 
 impl Bakery {
-    /// Opens a bakery; `sell` is the mode `sell` of its pack.
+    /// Creates a bakery. `sell` is the mode `sell` of its pack.
     fn new(sell: &str) -> Self {
         let project = TestProject::new();
         let folder = repository().join("tests/data/packs/bakery");
@@ -159,7 +160,7 @@ impl Bakery {
         )
     }
 
-    /// Returns the operation, target and trigger of each step that the ledger holds.
+    /// Returns the operation, target and trigger of each step in the ledger.
     fn intents(&self) -> Vec<(String, String, StepTrigger)> {
         let intent = |event: Event| match event {
             Event::Intended { intent, .. } => {
@@ -199,7 +200,7 @@ fn turn_runs_registered_operations() {
     assert_eq!(details, [("bell.ring", "rang"), ("till.close", "closed")]);
 }
 
-/// A failed step on request stops what is always run, and no other request of the reply.
+/// A failed step on request stops the steps that always run, but no other request of the reply.
 #[test]
 fn failed_request_stops_the_unconditional_steps() {
     let bakery = Bakery::new(SELL);
@@ -222,7 +223,8 @@ fn failed_request_stops_the_unconditional_steps() {
     );
 }
 
-/// The ledger says which steps the reply asked for, so that recovery treats them as the interrupted turn did.
+/// The ledger records which steps the reply asked for, so recovery treats them like the interrupted
+/// turn.
 #[test]
 fn later_turn_finishes_pending_steps() {
     let bakery = Bakery::new(SELL);

@@ -1,11 +1,11 @@
-//! Named pipes in place of files that git, SQLite or agentd itself would wait for.
+//! Named pipes in place of files on which git, SQLite or agentd would block.
 
 use std::thread;
 
 use super::canary::{commit, git, pipe, run};
 use crate::support::{TestProject, write};
 
-/// Makes a repository with uncommitted changes and a ledger.
+/// Creates a repository with uncommitted changes and a ledger.
 fn project() -> TestProject {
     let project = TestProject::new();
     project
@@ -20,14 +20,14 @@ fn project() -> TestProject {
     project
 }
 
-/// Puts a pipe in the place of a file.
+/// Replaces a file with a named pipe.
 fn replace_by_pipe(project: &TestProject, name: &str) {
     let path = project.root().join(name);
     let _missing = std::fs::remove_file(&path);
     pipe(&path);
 }
 
-/// Each of these made git wait for its whole time limit of two minutes.
+/// Each of these made git block until its time limit of two minutes.
 #[test]
 fn named_pipe_does_not_block_a_command() {
     let names = [
@@ -99,7 +99,7 @@ fn named_pipe_in_a_subfolder_does_not_block_a_change() {
     });
 }
 
-/// Describes an agent for the user that runs a line of `sh` before it answers.
+/// Defines an agent of the user that runs a line of `sh` before it answers.
 fn describe_agent(project: &TestProject, line: &str, answer: &str) {
     let line = format!("cat > /dev/null; {line}; echo '{answer}'");
     let words = ["sh", "-c", &line];
@@ -130,7 +130,7 @@ fn named_pipe_made_by_an_agent_fails_the_turn() {
     assert_eq!(project.read("a.txt"), "two\n");
 }
 
-/// The agent finds the files of its call in the project, and can replace them.
+/// The files of a call are in the project, so the agent can replace them.
 #[test]
 fn named_pipe_in_place_of_agent_output_fails_the_turn() {
     for name in ["stdout", "stderr"] {
@@ -138,7 +138,7 @@ fn named_pipe_in_place_of_agent_output_fails_the_turn() {
         let replace = format!("for f in .agentd/calls/*/{name}; do rm $f; mkfifo $f; done");
         describe_agent(&project, &replace, "<review>PASS</review>");
         let turn = run(&project, &["turn", "plan", "Go", "--agent", "piper"], false);
-        // What the agent wrote to the file that it removed may have been read before.
+        // Output that the agent wrote to the removed file may have been read before.
         let is_refused = turn.stderr.contains("is not a regular file");
         assert!(
             is_refused || (turn.code == 0 && name == "stdout"),
@@ -147,7 +147,7 @@ fn named_pipe_in_place_of_agent_output_fails_the_turn() {
     }
 }
 
-/// SQLite opens these files with the ledger, and would wait for them without any limit.
+/// SQLite opens these files together with the ledger, and would block on them without a limit.
 #[test]
 fn named_pipe_in_place_of_a_ledger_file_is_refused() {
     for suffix in ["", "-journal", "-wal", "-shm"] {

@@ -1,4 +1,4 @@
-//! The project's tree: what is shown, in which order, and what is said of the rest.
+//! The project tree: its entries, their order, and the note about omitted ones.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -58,7 +58,7 @@ fn only_ignore_rules_of_the_repository_apply() {
     assert_eq!(tree(&project, WIDE), expected);
 }
 
-/// Returns the files that a tree shows, and those that git would show.
+/// Returns the files in a tree, and those that git would list.
 fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
     let mut folders: Vec<String> = Vec::new();
     let mut shown = Vec::new();
@@ -103,7 +103,7 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
     (shown, git)
 }
 
-/// Git itself is the judge of what its rules leave out.
+/// Git is the oracle for its ignore rules.
 #[test]
 fn tree_omits_files_that_git_ignores() {
     let rules: [(&str, &[u8]); 9] = [

@@ -1,4 +1,4 @@
-//! Files that by their name hold secrets get into no prompt by mistake.
+//! Files whose names suggest secrets are not included in prompts by mistake.
 
 use std::os::unix::fs::symlink;
 
@@ -54,7 +54,7 @@ fn secret_file_names_are_refused() {
             .ok();
         assert!(forced.contains(CANARY), "{name}");
     }
-    // The tree of the project names them, and no more.
+    // The project tree shows only their names.
     let prompt = project.run(&["prompt", "plan", "Go"]).ok();
     assert!(prompt.contains("server.pem") && !prompt.contains(CANARY));
 }

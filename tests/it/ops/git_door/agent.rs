@@ -1,4 +1,4 @@
-//! What an agent may do in its worktree to have something run, or to hide what it did.
+//! Attempts of an agent to get something run from its worktree, or to hide its changes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use agentd::ops::{Leftover, Worktree};
 use super::{WIDE, World, all};
 use crate::support::{write, write_program};
 
-/// Writes a program that leaves a mark.
+/// Writes a program that leaves a marker file.
 fn evil(world: &World) -> String {
     let path = world.path("agents-evil");
     write_program(
@@ -22,7 +22,7 @@ fn evil(world: &World) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Does everything that is done with a worktree.
+/// Runs every operation on a worktree.
 fn use_it(world: &World, worktree: &Worktree) {
     worktree.diff("main", WIDE, &all).unwrap();
     worktree.changed("main").unwrap();
@@ -40,7 +40,7 @@ fn replaced_git_file_is_ignored() {
         let evil = evil(&world);
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "agent\n");
-        // A repository of the agent's own, in place of the link or where the link leads.
+        // A repository of the agent, in place of the git file or at the path it names.
         let link = worktree.path.join(".git");
         fs::remove_file(&link).unwrap();
         let own = if n < 2 {
@@ -73,7 +73,7 @@ fn replaced_git_file_is_ignored() {
         }
         write(&worktree.path.join(".gitattributes"), "* filter=own\n");
         use_it(&world, &worktree);
-        // It leads where it should again.
+        // The git file is correct again.
         assert!(
             world
                 .run_in(&worktree.path, &["rev-parse", "--git-dir"])
@@ -95,8 +95,8 @@ fn replaced_git_file_is_ignored() {
     }
 }
 
-/// Another text for `a.txt`, of the same size. Only then does git compare the contents, and run the filter; a file of
-/// another size has changed without a look.
+/// Another text for `a.txt`, of the same size. Only then does git compare the contents and run the
+/// filter. A file of another size counts as changed without being read.
 const SAME_SIZE: &str = "two\n";
 
 #[test]
@@ -114,7 +114,7 @@ fn submodule_settings_run_nothing() {
         let evil = evil(&world);
         let worktree = world.change("x");
         let sub = worktree.path.join("sub");
-        // At the very commit that the change names, as git looks closer only then.
+        // At the same commit that the change records, because git only then reads the files.
         world.run_in(
             &worktree.path,
             &["submodule", "--quiet", "update", "--init"],
@@ -129,7 +129,7 @@ fn submodule_settings_run_nothing() {
     }
 }
 
-/// Without this the test above would say nothing.
+/// Proves that the trap in the test above works.
 #[test]
 fn plain_git_runs_the_trap() {
     let world = World::new();
@@ -309,7 +309,7 @@ fn repository_settings_written_by_an_agent_run_nothing() {
     write(&worktree.path.join("more"), "agent\n");
     write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
     use_it(&world, &worktree);
-    // One whose name cannot be given on the command line is refused.
+    // A path that cannot be passed on the command line is refused.
     world.run_in(&worktree.path, &["config", "filter.a=b.clean", &evil]);
     write(&worktree.path.join("a.txt"), "again\n");
     let error = worktree.commit("Change").unwrap_err();

@@ -1,4 +1,4 @@
-//! Commits in a worktree: everything that changed and nothing else, in the user's name.
+//! Commits in a worktree: all changes and nothing else, with the user as the author.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -29,7 +29,7 @@ fn all_changes_except_ignored_files_are_committed() {
         write(&at("new \"q\"\n\té"), "odd\n");
         write(&at("x.log"), "ignored\n");
         fs::remove_file(at("gone")).unwrap();
-        // A file becomes a folder, a folder a link.
+        // A file becomes a folder, and a folder becomes a link.
         fs::remove_file(at("file")).unwrap();
         write(&at("file/inside"), "i\n");
         fs::rename(at("folder"), at("moved")).unwrap();
@@ -154,7 +154,7 @@ fn submodule_pointer_follows_its_checked_out_commit() {
         assert_eq!(
             worktree.commit("Nothing").unwrap(),
             None,
-            "a submodule that is not there is no change"
+            "a missing submodule is not a change"
         );
         world.run_in(
             &worktree.path,
@@ -221,7 +221,7 @@ fn index_lock_is_waited_for_and_reported_if_it_stays() {
         error.hint().unwrap().contains("remove the lock"),
         "{error:#}"
     );
-    // What an interrupted turn has left is thrown away with its lock.
+    // The leftovers of an interrupted turn are discarded together with its lock.
     worktree.reset_to("agentd/x").unwrap();
     assert_eq!(
         fs::read_to_string(worktree.path.join("a.txt")).unwrap(),
@@ -273,7 +273,7 @@ fn slow_git_command_is_killed() {
     write(&worktree.path.join(".gitattributes"), "*.txt filter=slow\n");
     write(&worktree.path.join("a.txt"), "two\n");
 
-    // On a busy machine another command may take longer than the limit.
+    // On a busy machine another command may exceed the limit.
     let has_waited_for_the_filter = |seconds: u64| {
         let git = Git {
             limit: Duration::from_secs(seconds),
@@ -290,18 +290,19 @@ fn slow_git_command_is_killed() {
                 .contains(&format!("took more than {seconds} s")),
             "{error:#}"
         );
-        // Whichever command has to read the file runs its filter.
+        // Any command that has to read the file runs its filter.
         ["git add", "git ls-files"]
             .iter()
             .any(|command| error.message().contains(command))
     };
     assert!(
         GROWING_LIMITS.into_iter().any(has_waited_for_the_filter),
-        "the filter is not waited for"
+        "the filter runs into the time limit"
     );
 }
 
-/// A filter of the user's own is their wish: without it, git would commit what should never be seen.
+/// The user intends their own filter. Without it, git would commit content that must not be
+/// published.
 #[test]
 fn user_filters_run_and_repository_filters_do_not() {
     let world = World::new();

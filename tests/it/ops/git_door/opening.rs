@@ -1,4 +1,4 @@
-//! Finding a repository, what is checked out in it, and what it holds.
+//! Discovery of a repository, its checked-out branch, and its contents.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -180,7 +180,7 @@ fn revision_resolves_to_a_commit() {
     }
 }
 
-/// Whoever can push a tag or a branch must not decide what a name of the user means.
+/// Permission to push a tag or a branch must not decide the meaning of a name that the user gives.
 #[test]
 fn ambiguous_ref_is_refused_with_its_full_names() {
     for world in World::both() {
@@ -228,7 +228,7 @@ fn ambiguous_ref_is_refused_with_its_full_names() {
         assert_eq!(
             world.repository().branch_commit("main").unwrap(),
             Some(second),
-            "a branch is asked for"
+            "a branch is requested"
         );
     }
 }
@@ -365,7 +365,7 @@ fn submodule_is_a_separate_repository() {
     }
 }
 
-/// What a hook finds in its environment leads elsewhere, and so would a user's own variables.
+/// Environment variables of a hook, or of the user, would redirect git to another repository.
 #[test]
 fn git_environment_variables_are_ignored() {
     let (own, other) = (World::new(), World::new());
@@ -414,14 +414,14 @@ fn git_environment_variables_are_ignored() {
         .env("GIT_PAGER", &evil)
         .output()
         .unwrap();
-    // The tests' own use of git would be led astray as well, so it must not have been.
+    // The variables would redirect the git of the test as well, so check that they did not.
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{said}");
     assert_eq!(other.own(), before);
     assert_eq!(own.run(&["show", "agentd/x:a.txt"]), "two\n");
 }
 
-/// Whoever works in a worktree can make branches: none of them may stand for a commit that was written down by its id.
+/// An agent in a worktree can create branches. None of them may shadow a recorded commit id.
 #[test]
 fn commit_id_wins_over_a_branch_of_the_same_name() {
     for world in World::both() {

@@ -1,4 +1,4 @@
-//! Worktrees: made once, found again, mended, removed; the user's own work tree is never touched.
+//! Worktrees: created once, found again, repaired, removed. The user's work tree is never touched.
 
 use std::fs;
 use std::thread;
@@ -123,7 +123,7 @@ fn missing_or_partial_worktree_is_recreated() {
         fs::remove_dir_all(&worktree.path).unwrap();
         world.run(&["worktree", "prune"]);
         check();
-        // As a checkout leaves it that was interrupted: some files, no index, and the lock.
+        // State after an interrupted checkout: some files, no index, and the lock.
         let git_dir = world.root().join(".git/worktrees/x");
         fs::remove_file(git_dir.join("index")).unwrap();
         fs::remove_file(worktree.path.join("a.txt")).unwrap();
