@@ -1,4 +1,4 @@
-//! A sound pack, broken in one way after the other: each is reported with its place.
+//! A valid pack with one error at a time: each is reported with its location.
 
 use agentd::ops::Operations;
 use agentd::pack::{PackReport, ProblemSeverity};
@@ -18,7 +18,7 @@ fn incident() -> TestProject {
     project
 }
 
-/// Returns the problems as `SEVERITY FILE:LINE:COLUMN: WORDS`, those of unknown operations last.
+/// Returns the problems as `SEVERITY FILE:LINE:COLUMN: WORDS`, those about unknown operations last.
 fn problems(project: &TestProject) -> Vec<String> {
     let places = Places::new(Some(project.root()), None);
     let PackReport {
@@ -48,7 +48,7 @@ fn problems(project: &TestProject) -> Vec<String> {
         .collect()
 }
 
-/// What is broken, the file, the words that are replaced, and what must be reported.
+/// Name of the error, the file, the replaced text, and the expected report.
 type Fault = (
     &'static str,
     &'static str,
@@ -108,7 +108,8 @@ fn valid_pack_has_no_problem() {
     assert_eq!(problems(&incident()), [""; 0]);
 }
 
-/// As many ways as a trial broke a pack in: at least one of each kind that was found then, and the ten that were not.
+/// The errors of a manual trial: at least one of each kind that was detected then, and the ten that
+/// were not.
 #[test]
 fn each_of_42_pack_errors_is_reported() {
     let mut wrong = Vec::new();
@@ -121,7 +122,7 @@ fn each_of_42_pack_errors_is_reported() {
             from => text.replacen(from, to, 1),
         };
         assert_ne!(broken, text, "{what}");
-        // U+00FF stands for the byte of its number, which is not UTF-8.
+        // U+00FF represents the byte 0xFF, which is not valid UTF-8.
         let bytes = if broken == "\u{FF}" {
             vec![0xFF]
         } else {

@@ -40,7 +40,7 @@ fn pack_in_memory_builds_prompts() {
     assert_eq!(pack.reloaded().unwrap().texts.len(), 1);
 }
 
-/// The same files give the same prompt, whether they lie on the disk or in memory.
+/// The same files give the same prompt on disk and in memory.
 #[test]
 fn pack_is_equal_from_folder_and_from_memory() {
     let folder = repository().join("tests/data/packs/bakery");
@@ -86,7 +86,7 @@ fn errors_of_a_pack_in_memory_have_a_location() {
     assert_eq!(error.kind(), ErrorKind::NameInvalid);
 }
 
-/// The project's file wins over memory, and memory over what is shipped.
+/// Files of the project override files in memory, which override shipped ones.
 #[test]
 fn files_in_memory_rank_between_user_and_shipped_files() {
     let shipped = Pack::load("foreman", &Places::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Packs: a process as files, checked at load, seen and started from the command line.
+//! Packs: a process as files, validated on load, shown and used from the command line.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use agentd::{Pack, Places};
 
 use crate::support::{TestProject, files_below, repository, write};
 
-/// Returns a project that contains the pack of `tests/data/packs` and nothing else.
+/// Returns a project that contains only the pack of `tests/data/packs`.
 fn bakery() -> TestProject {
     let project = TestProject::new();
     let folder = repository().join("tests/data/packs/bakery");
@@ -50,7 +50,8 @@ fn turn(project: &TestProject, mode: &str, expect: &str, reply: &str) -> serde_j
 const MIX: &str = "<content_update target=\"recipe.md\">\nFlour\n</content_update>\n";
 const WEIGH: &str = "<action type=\"note_weight\">\n<target>weights.md</target>\n<content>500 g</content>\n</action>\n";
 
-/// A fourth pack is a folder: its modes, marker, action and gate are in no shipped pack, and no Rust knows them.
+/// A custom pack is a folder: its modes, marker, action and gate exist in no shipped pack and not
+/// in Rust.
 #[test]
 fn custom_pack_folder_takes_a_turn_in_each_mode() {
     let project = bakery();
@@ -121,7 +122,8 @@ fn required_marker_is_never_guessed() {
     }
 }
 
-/// What an action may do is decided by the mode, the schema and the operation; anything else is listed, never done.
+/// The mode, the schema and the operation decide which actions run. Any other action is listed but
+/// not run.
 #[test]
 fn actions_run_only_as_the_pack_allows() {
     let project = bakery();
@@ -200,7 +202,8 @@ fn actions_run_only_as_the_pack_allows() {
     );
 }
 
-/// An action of the pack in a mode that has none is listed too; arrays hold what the schema says.
+/// An action of the pack is also listed in a mode without actions. Array items are checked against
+/// the schema.
 #[test]
 fn action_schema_is_enforced() {
     let project = bakery();
@@ -242,7 +245,7 @@ fn action_schema_is_enforced() {
     );
 }
 
-/// A fact alone is no more than its value: what is false does not open a gate.
+/// A false fact does not open a gate, even without a comparison.
 #[test]
 fn false_fact_does_not_open_a_gate() {
     let project = bakery();
@@ -308,7 +311,7 @@ fn yaml_bomb_is_refused_at_once() {
         project.write("agentd/packs/trial/pack.yaml", &bomb);
         let run = project.run(&["pack", "show", "trial"]);
         assert!(matches!(run.code, 3 | 4), "{}", run.stderr);
-        assert!(run.stderr.len() < 3_000, "the answer is short");
+        assert!(run.stderr.len() < 3_000, "the message is short");
     }
 }
 
@@ -323,7 +326,7 @@ fn every_shipped_pack_is_clean() {
     assert_eq!(run.stdout.matches("no problems").count(), 5);
 }
 
-/// A prompt that fills the whole window leaves an agent nothing to answer with.
+/// A prompt that fills the whole window leaves no room for the reply.
 #[test]
 fn every_shipped_pack_leaves_room_for_the_reply() {
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
@@ -360,7 +363,7 @@ fn prose_over_its_budget_is_a_finding() {
     );
 }
 
-/// What loads may still name an operation that the program does not have; the check tells.
+/// A pack that loads may still name an unknown operation. The check reports it.
 #[test]
 fn unknown_operation_is_a_finding() {
     let project = bakery();
@@ -435,7 +438,7 @@ fn aliases_and_conditions_must_name_existing_parameters() {
     }
 }
 
-/// The prose of a pack can be seen, and taken to start one's own from.
+/// The prose of a pack can be shown and used as the start of a custom one.
 #[test]
 fn file_of_a_pack_is_shown() {
     let project = TestProject::new();
@@ -520,7 +523,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
     assert_eq!(
         project.run(&["pack", "check", "null"]).code,
         0,
-        "a name that YAML reads otherwise"
+        "a name that YAML would parse as another type"
     );
     project
         .run(&["pack", "new", "foreman"])
@@ -530,7 +533,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
         .fails(3, &["invalid pack name"]);
 }
 
-/// A file of the project stands in for a shipped one, and the prompt says so.
+/// A file of the project overrides a shipped one, and the prompt reports it.
 #[test]
 fn project_overrides_one_text_of_a_shipped_pack() {
     let project = TestProject::new();

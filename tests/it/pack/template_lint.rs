@@ -1,4 +1,4 @@
-//! `agentd template check`: shipped templates are clean, and whatever is taken away is named.
+//! `agentd template check`: shipped templates are clean, and every removed part is reported.
 
 use agentd::models::Mode;
 use agentd::pack::{LintFinding, Prose, Template, lint};
@@ -25,7 +25,7 @@ fn shipped() -> Vec<(String, String)> {
     names.map(|name| (name.clone(), read(&name))).collect()
 }
 
-/// Takes a part away; the finding must name it.
+/// Removes a part. The finding must name it.
 fn without(name: &str, text: &str, part: &str, named: &str) {
     assert!(text.contains(part), "{name} has no {part:?}");
     let found = findings(name, &text.replace(part, "…"));
@@ -112,7 +112,7 @@ fn each_missing_part_is_named() {
     }
 }
 
-/// Takes a word out of the prose, in whatever case it stands there; the front matter stays.
+/// Removes a word from the prose in any case. The front matter is unchanged.
 fn without_word(text: &str, word: &str) -> String {
     let (head, body) = text.split_once("\n---\n").unwrap();
     let mut body = body.replace("{{TASKS}}", "{{}}");

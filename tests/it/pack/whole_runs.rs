@@ -1,4 +1,4 @@
-//! Packs led through real turns: each turn a process of its own, the state carried over by the ledger alone.
+//! Packs in real turns: each turn is a separate process, and only the ledger carries the state.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::support::recording_agent::{answer, call, calls, describe};
 use crate::support::{Run, TestProject, files_below, repository, write};
 
-/// Returns a project with the pack of `tests/data/packs` as the user's own, where nobody has to accept it.
+/// Returns a project with the pack of `tests/data/packs` in the user's folder, where it needs no
+/// trust.
 fn bakery() -> TestProject {
     let project = TestProject::new();
     let folder = repository().join("tests/data/packs/bakery");
@@ -59,7 +60,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
     );
     assert_eq!(report["state"]["done"], json!({"files.write": 1}));
 
-    // The next process knows what was done before it.
+    // The next process knows the results of the previous one.
     let report = bake(&project, "mix", &format!("{WEIGHED}Weighed.\n"));
     assert_eq!(
         (&report["turn"], &report["closed_gate"]),
@@ -70,7 +71,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
     assert_eq!(project.read("agentd/changes/monday/recipe.md"), "Flour\n");
     assert_eq!(project.read("agentd/changes/monday/weights.md"), "500 g");
 
-    // A marker of the wrong value, and none at all; only after more than three turns the gate gives way.
+    // A marker with a wrong value, then none: the gate opens only after more than three turns.
     let gate = json!("marker(\"crust\") == \"GOLDEN\" or mode_turns > 3");
     for (turns, reply) in [
         (1, "<crust>PALE</crust>\n"),
@@ -96,7 +97,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
     );
     assert_eq!(
         report["proposals"][0]["what"], "action ring_bell",
-        "no operation rings it, so it is listed"
+        "it has no operation, so it is listed"
     );
     assert_eq!(report["state"]["ended"], true, "{report:#}");
 
@@ -109,7 +110,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
         .map(|row| row["mode"].as_str().unwrap())
         .collect();
     assert_eq!(rows, ["mix", "mix", "bake", "bake", "bake", "bake", "sell"]);
-    assert_eq!(log[3]["result"], "unclear", "the turn without its marker");
+    assert_eq!(log[3]["result"], "unclear", "the turn without the marker");
     let shown = project.run(&["show", "monday"]).ok();
     assert!(shown.contains("next       done"), "{shown}");
 }
@@ -125,7 +126,7 @@ fn fact_in_the_first_reply_opens_the_gate() {
     );
 }
 
-/// A session that is over can be taken up again, and then goes on as any other.
+/// A finished session can be continued, and then behaves like any other.
 #[test]
 fn finished_session_continues_when_a_mode_is_entered() {
     let project = bakery();
@@ -217,7 +218,7 @@ fn queue_identities_take_turns_with_a_command() {
     );
 }
 
-/// A state file with so many turns of history.
+/// Returns a state file with this number of turns of history.
 fn state(project: &TestProject, turns: usize) -> String {
     let history: Vec<_> = (0..turns)
         .map(|turn| json!({"user": format!("q{turn}."), "assistant": "a"}))
@@ -228,8 +229,8 @@ fn state(project: &TestProject, turns: usize) -> String {
     path.display().to_string()
 }
 
-/// The pack shows ten turns and cuts to 85 %, so the start of the history stays the same from turn to turn; the ledger
-/// records it, together with the state that was described last. The replies themselves do not enter the history yet.
+/// The pack shows ten turns and cuts to 85 %, so the history keeps the same start between turns.
+/// The ledger records that start and the last state. Replies are not part of the history yet.
 #[test]
 fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
     let project = TestProject::new();
@@ -256,7 +257,7 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
         );
     }
     assert_eq!(first, [2, 5, 5]);
-    // A session of its own begins anew.
+    // A new session starts from the beginning.
     let path = state(&project, 14);
     let fresh = [
         "architect",
@@ -286,6 +287,6 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
     assert_eq!(
         call(&project, "baker", 5).stdin,
         shown,
-        "without a state file, the ledger's description counts"
+        "without a state file, the state in the ledger counts"
     );
 }
