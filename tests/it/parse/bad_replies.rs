@@ -1,4 +1,4 @@
-//! Bad replies: nothing hangs, nothing is lost, and nothing happens that nobody asked for.
+//! Bad replies: no hang, no data loss, and no unrequested effect.
 
 use agentd::models::{Code, ConversationTurn, Mode, Nonce, Response, State};
 use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble};
@@ -27,7 +27,7 @@ fn has(response: &Response, code: Code) -> bool {
     response.problems.iter().any(|problem| problem.code == code)
 }
 
-/// The same in 100 MB is part of the benches.
+/// The benches cover the same with 100 MB.
 #[test]
 fn large_nonsense_replies_are_parsed_completely() {
     let brackets = read("<".repeat(3_000_000));
@@ -40,7 +40,7 @@ fn large_nonsense_replies_are_parsed_completely() {
     assert!(has_no_effect(&actions) && actions.proposals.len() == 256);
 }
 
-/// Limits fall into the middle of characters.
+/// Size limits that fall into the middle of characters.
 #[test]
 fn large_values_are_cut_at_character_boundaries() {
     let wide = "é".repeat(2_100_000);
@@ -89,7 +89,7 @@ fn odd_bytes_are_kept_or_reported() {
     assert!(has_no_effect(&lines) && lines.message.starts_with("a\r\n"));
 }
 
-/// Half a pair of surrogates stands for nothing: a value gets the replacement character.
+/// A lone surrogate has no meaning: it becomes the replacement character.
 #[test]
 fn lone_surrogates_in_json_are_replaced() {
     let reply = r#"{"message": "a \ud800 b", "actions": [{"type": "save_decision", "category": "world", "key": "\udc00", "value": "\ud83d\ude00"}]}"#;
@@ -102,7 +102,7 @@ fn lone_surrogates_in_json_are_replaced() {
     );
 }
 
-/// Actions that share a place are compared with the prompt once, not each for itself.
+/// Actions at the same place are compared with the prompt once, not individually.
 #[test]
 fn large_json_reply_is_parsed_within_bounds() {
     let item = r#"{"type": "save_decision", "category": "world", "key": "k", "value": ""},"#;
@@ -127,7 +127,7 @@ fn large_json_reply_is_parsed_within_bounds() {
     );
 }
 
-/// A file that shows one field over and over costs one pass, whatever the reply asks for.
+/// A file that repeats one field costs one pass, regardless of the number of requests in the reply.
 #[test]
 fn prompt_full_of_examples_is_scanned_once() {
     let prompt = format!("{}<key>k</key>", "<key>text</key>\n".repeat(60_000));
@@ -140,7 +140,7 @@ fn prompt_full_of_examples_is_scanned_once() {
     assert_eq!(response.actions.len(), 1);
 }
 
-/// An agent that only repeats its prompt has said nothing, in every mode of every pack.
+/// A reply that only repeats its prompt has no content, in every mode of every pack.
 #[test]
 fn reply_that_repeats_the_prompt_has_no_effect() {
     let project = TestProject::new();

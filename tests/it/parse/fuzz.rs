@@ -1,7 +1,7 @@
-//! Replies broken at random: whatever comes, `parse` returns, and what it returns keeps the promises made of it.
+//! Randomly damaged replies: `parse` always returns, and the response keeps its guarantees.
 //!
-//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it parse::fuzz` runs it for ten minutes and writes what it did
-//! to `target/fuzz-replies.txt`; `AGENTD_FUZZ_SEED` starts another sequence.
+//! `AGENTD_FUZZ_SECONDS=600 cargo test --release --test it parse::fuzz` runs for ten minutes and
+//! writes a summary to `target/fuzz-replies.txt`. `AGENTD_FUZZ_SEED` starts another sequence.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -12,22 +12,23 @@ use agentd::{Pack, Places, ReviewResult};
 
 use crate::support::reply_case::all_replies;
 
-/// The longest reply that is made.
+/// Maximum length of a generated reply.
 const LONGEST: usize = 16 * 1024;
 
-/// How many replies are tried in every test.
+/// Number of replies in a normal test run.
 const SHORT: u64 = 3_000;
 
-/// A nonce that no reply of the corpus holds, and no piece.
+/// A nonce that appears in no reply of the corpus and in no fragment.
 const NONCE: &str = "zq7zq7zq";
 
-/// A call whose output is no reply.
+/// A failed call, whose output is not a reply.
 const FAILED: CallOutcome = CallOutcome::Crashed {
     code: Some(1),
     signal: None,
 };
 
-/// What is put into replies: what the reader gives a meaning to, and what it must not stumble over.
+/// Fragments inserted into replies: syntax that the parser recognises, and syntax that must not
+/// confuse it.
 const PIECES: [&[u8]; 48] = [
     b"<",
     b">",
@@ -79,7 +80,7 @@ const PIECES: [&[u8]; 48] = [
     b"\nUSER: ",
 ];
 
-/// Numbers that look like chance, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -143,7 +144,7 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
     reply.truncate(LONGEST);
 }
 
-/// Checks what holds for the response to any reply.
+/// Checks the invariants of the response to any reply.
 pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, context: &Context<'_>) {
     let spans = response.problems.iter().map(|problem| &problem.span);
     let spans = spans.chain(response.actions.iter().map(|action| &action.span));
@@ -180,7 +181,10 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
         assert!(!reviews.contains(&ReviewResult::Pass) && reviews.len() == response.markers.len());
     }
     if context.nonce == Some(NONCE) && !grammar.verdicts.is_empty() {
-        assert!(reviews.is_empty(), "no verdict can carry this turn's run");
+        assert!(
+            reviews.is_empty(),
+            "no verdict can carry the nonce of this turn"
+        );
     }
     if context.outcome == FAILED {
         assert!(response.message.is_empty());
@@ -190,7 +194,7 @@ pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, contex
     }
 }
 
-/// The grammars that replies are read by.
+/// The grammars that the replies are parsed with.
 pub(crate) fn grammars() -> Vec<Grammar> {
     let grammar = |pack: &str, mode: &str| {
         Pack::load(pack, &Places::default())
@@ -250,7 +254,7 @@ fn fuzz_replies() {
         for _ in 0..=chance.below(12) {
             mutate(&mut chance, &mut reply, &corpus);
         }
-        // A prompt that holds what the reply says, or one that does not.
+        // A prompt that contains text of the reply, or one that does not.
         let quoted = String::from_utf8_lossy(&reply[chance.span(reply.len())]).into_owned();
         let sent = if chance.below(2) == 0 { sent } else { &quoted };
         let (grammar, context) = (chance.of(&grammars), context(&mut chance, sent));

@@ -1,4 +1,4 @@
-//! Replies: what counts and what does not.
+//! Parsing of replies.
 
 mod bad_replies;
 mod fuzz;

@@ -1,4 +1,5 @@
-//! The nonce of a turn: told where a verdict can carry it, fresh for every turn, and never taken from a value.
+//! The nonce of a turn: shown where a verdict can carry it, new for every turn, and never taken
+//! from a value.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,14 +17,14 @@ use agentd::{ErrorKind, Result, UnifiedPrompt};
 
 use crate::support::{TestProject, repository, take};
 
-/// The verdicts of each mode that has some.
+/// The verdicts of each mode that has any.
 const VERDICTS: [(&str, &[&str]); 3] = [
     ("plan", &["PASS", "NEEDS_REVISION"]),
     ("challenge", &["PASS", "NEEDS_REVISION", "REJECTED"]),
     ("review", &["PASS", "NEEDS_CHANGES", "MAJOR_ISSUES"]),
 ];
 
-/// Returns the line that ends the instructions where a verdict is required, as a prompt that is looked at shows it.
+/// Returns the line that ends the instructions where a verdict is required, as a preview shows it.
 fn last_line(verdicts: &str) -> String {
     let text = std::fs::read_to_string(repository().join("packs/sdd/verdict.md")).unwrap();
     let form = text.trim_end().lines().last().unwrap().to_owned();
@@ -36,7 +37,7 @@ fn mode(name: &str) -> Mode {
     Mode::new(name).unwrap()
 }
 
-/// An agent that keeps the prompts it was sent.
+/// An agent that records the prompts it gets.
 struct Recorder(Mutex<Vec<String>>, Replay);
 
 impl Default for Recorder {
@@ -60,7 +61,7 @@ impl Driver for Recorder {
     }
 }
 
-/// Returns the one value that every `run` of a prompt has; no `<review>` is without it.
+/// Returns the value that all `run` attributes of a prompt share. Every `<review>` has one.
 fn told(prompt: &str) -> &str {
     let values: BTreeSet<&str> = prompt
         .split("<review run=\"")
@@ -72,7 +73,8 @@ fn told(prompt: &str) -> &str {
     values.into_iter().next().unwrap()
 }
 
-/// The verdict is explained in one form: the template's own tags carry the run, and nothing else speaks of it.
+/// The verdict is explained in one form: the tags of the template carry the nonce, and no other
+/// text mentions it.
 #[test]
 fn nonce_is_in_every_review_tag_of_the_prompt() {
     let project = TestProject::new();
@@ -109,7 +111,7 @@ fn nonce_is_in_every_review_tag_of_the_prompt() {
     }
 }
 
-/// Whatever is not the pack's own text is shown as it is: it can neither get a run nor lose one.
+/// Text that is not part of the pack is shown unchanged: it neither gets nor loses a nonce.
 #[test]
 fn nonce_changes_no_value_file_artifact_or_instruction() {
     let project = TestProject::new();
@@ -133,7 +135,7 @@ fn nonce_changes_no_value_file_artifact_or_instruction() {
     ];
     let json = project.run(&args).json();
     let system = json["parts"]["system_prompt"].as_str().unwrap();
-    // A value that would close a tag of the template is escaped, as ever.
+    // A value that would close a tag of the template is escaped.
     let escaped = forged.replace("</review>", "<\\/review>");
     assert!(
         system.contains(&format!("<project_context>\n{escaped}\n</project_context>")),
@@ -218,7 +220,7 @@ fn nonce_setting_accepts_only_known_values() {
     assert!(!recorder.0.lock().unwrap()[0].contains("run="));
 }
 
-/// No window is so small that the last line is left out: it is there, or there is no prompt.
+/// The last line is never omitted in a small window: the prompt contains it, or there is no prompt.
 #[test]
 fn nonce_text_is_pinned() {
     let project = TestProject::new();
@@ -258,7 +260,7 @@ fn nonce_text_is_pinned() {
     assert!((1..windows.len()).contains(&fitting), "{fitting}");
 }
 
-/// Repeated in a reply, the form is no verdict, and does not take one away.
+/// Repeated in a reply, the example is not a verdict and does not remove one.
 #[test]
 fn last_line_example_holds_no_verdict() {
     let form = "<review>PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>";
@@ -276,7 +278,7 @@ fn each_turn_has_a_new_nonce_and_an_equal_prompt() {
     let project = TestProject::new();
     let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     let recorder = Recorder::default();
-    // What a caller gives is for prompts that are looked at; a turn makes its own.
+    // A nonce given by the caller is for previews. A turn generates its own.
     let ask = TurnRequest {
         nonce: Some(Nonce::preview()),
         ..TurnRequest::new(mode("plan"), "Go")
@@ -328,7 +330,7 @@ fn nonce_is_deterministic_and_visible_in_the_draft() {
     ] {
         assert_eq!(draft(pack, name).nonce, None, "{name}");
     }
-    // A pack whose prose shows no verdict tells none, and requires none of a reply.
+    // A pack whose prose shows no verdict mentions no nonce, and requires none in a reply.
     project.write("templates/system/BASE-review.md", "Review it.");
     project.write("agentd/packs/sdd/verdict.md", "Say what you think.");
     assert_eq!(draft("sdd", "review").nonce, None);
@@ -372,7 +374,7 @@ fn custom_pack_includes_the_nonce() {
     assert!(!prompt("draft").contains("run="));
 }
 
-/// A pack from before, with a layer that tells the nonce, keeps working.
+/// An older pack with a layer that names the nonce keeps working.
 #[test]
 fn layer_that_names_the_nonce_keeps_working() {
     let project = TestProject::new();

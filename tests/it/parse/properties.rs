@@ -1,4 +1,4 @@
-//! What holds for every prefix of a reply, and for every text that a reply quotes.
+//! Properties of every prefix of a reply, and of every text that a reply quotes.
 
 use agentd::models::{CallOutcome, Marker, Response};
 use agentd::parse::{self, Context, Grammar};
@@ -32,7 +32,7 @@ fn known_truncated_prefix_has_no_effect() {
     }
 }
 
-/// Words, and what is no tag but looks a little like one.
+/// Words, and text that resembles a tag.
 fn prose() -> impl Strategy<Value = String> {
     let words = [
         "the", "moons", "rise", "PASS", "a < b", "x > y", "<b>", "</b>", "&amp;", "\n", "\n\n",
@@ -41,7 +41,7 @@ fn prose() -> impl Strategy<Value = String> {
     vec(select(words.to_vec()), 1..12).prop_map(|words| words.join(" "))
 }
 
-/// A reply as a protocol asks for it: a thought, a message, actions, updates, a verdict, in this order.
+/// A reply in the protocol's order: a thought, a message, actions, updates, a verdict.
 fn well_formed() -> impl Strategy<Value = String> {
     let action = prose().prop_map(|value| {
         let value = value.replace('<', "");
@@ -73,7 +73,7 @@ fn well_formed() -> impl Strategy<Value = String> {
         })
 }
 
-/// The pieces that quoted texts are made of.
+/// Fragments of quoted texts.
 const PIECES: [&str; 36] = [
     "<review>PASS</review>",
     "<review>REJECTED</review>",
@@ -134,7 +134,7 @@ impl Wrap {
         Self::Thought,
     ];
 
-    /// Wraps a text; takes from it what would end the wrap.
+    /// Wraps a text, after removing anything that would end the wrapper.
     fn around(self, text: &str) -> String {
         match self {
             Self::Fence => format!("~~~~\n{}\n~~~~", text.replace("~~~", "~")),
@@ -149,7 +149,7 @@ impl Wrap {
             ),
             Self::Comment => format!("<!-- {} -->", text.replace("--", "- ")),
             Self::Cdata => format!("<![CDATA[{}]]>", text.replace("]]>", "]>")),
-            // A backtick in it and one behind it put its closer into code.
+            // A backtick inside and one after it would put its closing tag into code.
             Self::Thought => format!(
                 "<thinking>{}</thinking> and `so` on`",
                 text.replace("</t", "<t")
@@ -167,7 +167,7 @@ fn verdict(reply: &str, sent: &[&str]) -> Result<Option<ReviewResult>, ErrorKind
     parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
 }
 
-/// What a response does, as values that can be compared.
+/// The effects of a response as comparable values.
 fn effects(response: &Response) -> Vec<String> {
     let actions = response
         .actions
@@ -193,7 +193,8 @@ proptest! {
         grammar.verdicts = ReviewResult::ALL.to_vec();
         let whole = parse::parse(&reply, &grammar, &Context::default());
         let known = effects(&whole);
-        // Two updates of one target with two texts refuse each other; before the second, the first stands alone.
+        // Two updates of one target with different texts invalidate each other. Before the second
+        // one, the first is valid.
         let refused: Vec<String> = whole.proposals.iter().map(|proposal| proposal.what.to_string()).collect();
         for end in (0..reply.len()).filter(|&end| reply.is_char_boundary(end)) {
             let part = parse::parse(&reply[..end], &grammar, &Context::default());
@@ -226,20 +227,22 @@ proptest! {
         let plain = verdict(&format!("{}\n\n{}\n", line(first), line(second)), &sent);
         let reply = format!("{}\n\n{}\n\n{}\n", line(first), wrap.around(&inside), line(second));
         let found = verdict(&reply, &sent);
-        // A thought whose closer stands in code is not closed: it may reach over the second verdict, or end at a message
-        // inside it. Then of several verdicts the milder may be left, but none is PASS.
+        // A thought whose closing tag is in code is not closed: it may extend over the second
+        // verdict, or end at a message inside it. Then the milder of several verdicts may remain,
+        // but never PASS.
         let open = wrap == Wrap::Thought && inside.contains('`') && found != Ok(Some(ReviewResult::Pass));
-        // Two verdicts alone may repeat the prompt, where two with a quote between them do not; and behind a quote of the
-        // prompt a verdict may pass for a part of it. Then the other is left, but none is PASS.
+        // Two verdicts alone may repeat the prompt, while two with a quote between them do not.
+        // After a quote of the prompt, a verdict may count as part of it. Then the other remains,
+        // but never PASS.
         let other = [Ok(first), Ok(second)].contains(&found) && found != Ok(Some(ReviewResult::Pass));
         let own = told && (found == Ok(first.max(second)) || other);
-        // It may become doubtful or more severe, but never milder.
+        // The result may become doubtful or more severe, but never milder.
         let severer = found.as_ref().ok().copied().flatten() > plain.as_ref().ok().copied().flatten().max(Some(ReviewResult::Pass));
         prop_assert!(found.is_err() || found == plain || severer || open || own, "{plain:?} became {found:?}: {reply}");
     }
 }
 
-/// Ways to write the last line, each with its PASS.
+/// Spellings of the last line, each with its PASS.
 const LAST_LINES: [&str; 16] = [
     "{}",
     "  {}",
@@ -259,7 +262,7 @@ const LAST_LINES: [&str; 16] = [
     "```xml\n{}\n```\n",
 ];
 
-/// Sentences that surround a verdict, and change nothing about where it stands.
+/// Sentences around a verdict that do not change its position.
 const PROSE: [&str; 10] = [
     "All good.",
     "I could not find anything wrong.",
@@ -299,7 +302,7 @@ proptest! {
         prop_assert_eq!(verdict_with_run(&reply), Ok(Some(ReviewResult::Pass)), "{}", reply);
     }
 
-    /// Prose around a reply that does not pass never makes it pass: not before it, not after it, not both.
+    /// Prose before or after a reply without a PASS never makes it pass.
     #[test]
     fn surrounding_prose_never_creates_a_pass(
         before in vec(select(PROSE.to_vec()), 0..4),

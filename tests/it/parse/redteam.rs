@@ -1,20 +1,21 @@
-//! How often replies that were written to mislead are misread. Each of them is a case of its own under
-//! `tests/cases/reply/redteam`, with the verdict that a careful person reads in it (`reader`) and the one that counts
-//! (`verdict`).
+//! Rate of misread replies among those written to mislead. Each is a case under
+//! `tests/cases/reply/redteam`, with the verdict that a careful person reads in it (`reader`) and
+//! the one that counts (`verdict`).
 
 use crate::support::reply_case::ReplyCase;
 use crate::support::{case_names, read_case};
 
-/// Replies that a person would not call an approval, and that are read as one. Why:
+/// Replies that a person would not call an approval, but that are parsed as one:
 ///
-/// - `contradiction_beside_08`: the finding is read, and raises the result to NEEDS_CHANGES by the pack's evidence.
-/// - `contradiction_beside_09`: nothing but prose contradicts the last line.
+/// - `contradiction_beside_08`: the finding is parsed, and raises the result to NEEDS_CHANGES
+///   through the evidence of the pack.
+/// - `contradiction_beside_09`: only prose contradicts the last line.
 const READ_AS_PASS: [&str; 2] = [
     "reply/redteam/contradiction_beside_08.txt",
     "reply/redteam/contradiction_beside_09.txt",
 ];
 
-/// Returns the names of the cases with the person's reading and the one that counts.
+/// Returns the names of the cases with the verdict of the person and the one that counts.
 fn readings() -> Vec<(String, String, String)> {
     let cases = case_names("reply/redteam").into_iter();
     cases

@@ -1,4 +1,4 @@
-//! Asking again for what a reply lacks, and putting the answer in its place.
+//! Requests for missing parts of a reply, and merging of the answer.
 
 use agentd::models::{Mode, Response};
 use agentd::pack::Pack;
@@ -51,7 +51,7 @@ fn complete_reply_needs_no_repair() {
     for reply in [
         "Hello.",
         "<message>a</message>",
-        // What the mode may not do, and what only copies an example, is not asked for again.
+        // Actions that the mode forbids, and copies of an example, are not requested again.
         "<message>a</message><action type=\"write_scene\"><title>x</title></action>",
         "<message>a</message><action type=\"fly\"></action>",
         "<action type=\"save_decision\"><category>world</category><key>...</key><value>...</value></action>",
@@ -130,7 +130,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
         format!("line 5: NEEDS_CHANGES lacks this turn's `run`\n\n{form}")
     );
 
-    // A repair that comes back as its own answer is no verdict.
+    // A repair prompt that comes back as its own answer is not a verdict.
     let answer = read(&prompt.to_xml(), &review);
     assert_eq!(
         parse::verdict(&answer, &review).unwrap_err().kind(),
@@ -238,7 +238,7 @@ fn answer_replaces_only_the_requested_parts() {
     assert_eq!(
         keys,
         [json!("a"), json!("b")],
-        "an action that is repeated does not take the place of another"
+        "a repeated action does not replace another"
     );
     assert_eq!(
         (response.message.as_str(), response.thoughts.len()),
@@ -265,7 +265,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
     );
     assert_eq!(verdict(doubted, "It may PASS."), None);
 
-    // A severer verdict without its run is confirmed or exceeded, or the turn stays unclear.
+    // A more severe verdict without a nonce is confirmed or exceeded, or the turn stays unclear.
     let stated = "<review>NEEDS_CHANGES</review>";
     assert_eq!(verdict(stated, &tag("PASS")), None);
     assert_eq!(
@@ -277,7 +277,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
         Some(ReviewResult::MajorIssues)
     );
 
-    // So is one that the mode does not know: REJECTED stops, as MAJOR_ISSUES does.
+    // The same for a verdict that the mode does not have: REJECTED stops, like MAJOR_ISSUES.
     let foreign = tag("REJECTED");
     assert_eq!(verdict(&foreign, &tag("PASS")), None);
     assert_eq!(verdict(&foreign, &tag("NEEDS_CHANGES")), None);
@@ -290,7 +290,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
         Some(ReviewResult::NeedsChanges)
     );
 
-    // So is one in code, and one that a heading or a label states.
+    // The same for a verdict in code, and for one stated by a heading or a label.
     assert_eq!(
         verdict("`<review>NEEDS_CHANGES</review>`", &tag("PASS")),
         None
@@ -306,7 +306,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
         verdict(&format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), &tag("PASS")),
         None
     );
-    // A mode may know no verdict that is as severe.
+    // A mode may have no verdict of that severity.
     let plan = grammar("sdd", "plan");
     let merged = merged(&tag("REJECTED"), &tag("NEEDS_REVISION"), &plan);
     assert_eq!(
@@ -314,7 +314,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
         Some(ReviewResult::NeedsRevision)
     );
 
-    // One that counted stays, or gets more severe.
+    // A verdict that counted stays or becomes more severe.
     assert_eq!(
         verdict(&tag("NEEDS_CHANGES"), &tag("PASS")),
         Some(ReviewResult::NeedsChanges)
@@ -339,7 +339,7 @@ fn malformed_action_makes_pass_unclear() {
         tag("PASS")
     );
     assert!(parse::verdict(&read(&quoted, &review), &review).is_err());
-    // One in code is asked for by its form, and a bare PASS does not take it away.
+    // A verdict in code is requested in its form, and a bare PASS does not replace it.
     let repair = repair(&quoted, &review).unwrap();
     assert_eq!(repair.kind, RepairKind::Parts);
     assert!(
@@ -351,7 +351,7 @@ fn malformed_action_makes_pass_unclear() {
         verdict_of(&merged(&quoted, &tag("PASS"), &review), &review),
         None
     );
-    // One that nobody knows is shown with the forms there are; the agent may stay with its verdict.
+    // An unknown verdict is shown with the valid forms. The agent may repeat its verdict.
     let unknown = format!(
         "<action type=\"comment\"><text>Nice.</text></action>\n\n{}",
         tag("PASS")
@@ -383,7 +383,7 @@ fn malformed_action_makes_pass_unclear() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever two replies are put together: no answer moves the result towards PASS.
+    /// For any two merged replies, no answer moves the result towards PASS.
     #[test]
     fn repair_never_moves_a_result_towards_pass(
         first in proptest::collection::vec(select(PIECES.to_vec()), 0..6),
@@ -406,12 +406,12 @@ proptest! {
             };
             prop_assert!(passes(&first) || passes(&answer));
             let was_whole = find_repair(&first, &review).is_some_and(|repair| repair.kind == RepairKind::Whole);
-            prop_assert!(was_whole || !stated, "a severer verdict was dropped");
+            prop_assert!(was_whole || !stated, "a more severe verdict was dropped");
         }
     }
 }
 
-/// Pieces of replies, with verdicts of this turn, of another and without a run.
+/// Fragments of replies, with verdicts of this turn, of another turn and without a nonce.
 const PIECES: [&str; 14] = [
     "<review run=\"k3f9\">PASS</review>\n",
     "<review run=\"k3f9\">NEEDS_CHANGES</review>\n",
@@ -467,14 +467,14 @@ fn turn_repairs_up_to_the_limit_and_counts_the_calls() {
     assert_eq!((code, &report["report"]["verdict"]), (0, &json!("PASS")));
     assert_eq!(report["report"]["repairs"], 1);
     assert_eq!(report["report"]["state"]["mode"], "implement");
-    // Nobody is asked again unless it is wanted.
+    // No repair without the option.
     let (code, report) = turn(&["Fine.", "<review>PASS</review>"], "0");
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(0)));
-    // Two in vain are enough; a third answer is not asked for.
+    // Two failed attempts are enough: there is no third request.
     let (code, report) = turn(&["Fine.", "Well.", "Hm.", "<review>PASS</review>"], "2");
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(2)));
     assert_eq!(report["report"]["state"]["progress"]["repairs"], 2);
-    // An agent that fails when it is asked again does not take back what it said.
+    // A repair call that fails does not discard the original reply.
     let (code, report) = play(
         &json!([{"reply": "Fine."}, {"end": "crashed", "code": 3}]),
         "2",

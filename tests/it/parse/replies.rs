@@ -1,4 +1,4 @@
-//! Replies: rules that hold for all of them. Single replies are case files under `tests/cases/reply`.
+//! Rules that hold for all replies. Single replies are case files under `tests/cases/reply`.
 
 use agentd::models::{Code, Severity};
 use agentd::parse::{self, Context, Grammar};
@@ -27,7 +27,7 @@ fn each_of_62_shapes_has_a_case() {
     }
 }
 
-/// Each of these is large enough that a reader which is not linear would not come back.
+/// Each of these is large enough that a non-linear parser would not finish.
 #[test]
 fn hostile_replies_are_parsed_completely() {
     let grammar = Grammar::any_review();
@@ -72,8 +72,8 @@ fn hostile_replies_are_parsed_completely() {
     let _read = parse::parse(&runs, &grammar, &Context::default());
 }
 
-/// Text in a quote, a fence, a comment or a thought never makes the verdict milder. Without a `run`, a severer one counts
-/// wherever it stands outside thoughts.
+/// Text in a quote, a fence, a comment or a thought never makes the verdict milder. Without a
+/// nonce, a more severe verdict counts anywhere outside thoughts.
 #[test]
 fn wrapped_text_never_moves_a_verdict_towards_pass() {
     let grammar = Grammar::any_review();
@@ -125,7 +125,7 @@ fn wrapped_text_never_moves_a_verdict_towards_pass() {
     }
 }
 
-/// A pack can give tags other names.
+/// A pack can rename the tags.
 #[test]
 fn alternative_tag_names_are_parsed() {
     let mut grammar = Grammar::any_review();
@@ -147,7 +147,7 @@ fn alternative_tag_names_are_parsed() {
     );
 }
 
-/// Every code is listed in the documentation, with its severity and its words.
+/// Every code is documented with its severity and its message.
 #[test]
 fn every_code_is_documented() {
     let page =

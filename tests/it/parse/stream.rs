@@ -1,5 +1,5 @@
-//! Replies that are still coming in: what is shown is the same however they are cut, and the response is that of the
-//! whole.
+//! Replies that are still streaming: the text does not depend on the split, and the response equals
+//! that of the whole reply.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::support::reply_case::ReplyCase;
 use crate::support::{case_names, read_case};
 
-/// Returns all that is shown of a reply that comes in pieces, and its response.
+/// Returns the text streamed from a reply that arrives in pieces, and its response.
 fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     grammar: &Grammar,
@@ -39,12 +39,13 @@ fn grammar() -> &'static Grammar {
     &GRAMMAR
 }
 
-/// Returns all that is shown of a reply.
+/// Returns the whole streamed text of a reply.
 fn shown(reply: &str) -> String {
     read([reply.as_bytes()], grammar(), &Context::default()).0
 }
 
-/// Reads every case byte by byte, and cut in two: at each place of a short reply, at every fifth of a longer one.
+/// Parses every case byte by byte, and split in two: at each position of a short reply, at every
+/// fifth of a longer one.
 #[test]
 fn stream_can_be_split_anywhere() {
     for name in case_names("reply") {
@@ -70,7 +71,8 @@ fn stream_can_be_split_anywhere() {
     }
 }
 
-/// Updates whose text holds a line that closes them: only the end tells which one does.
+/// Updates whose text contains a line that would close them: only the end of the reply decides
+/// which line does.
 const UNCLEAR: [&str; 3] = [
     "reply/shapes/36b_two_closers_alone_on_their_lines.txt",
     "reply/shapes/36c_last_closer_not_alone.txt",
@@ -310,7 +312,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
     );
 }
 
-/// Each of these is large enough that a reader which looks back each time would not come back.
+/// Each of these is large enough that a parser that rescans would not finish.
 #[test]
 fn hostile_replies_are_streamed_completely() {
     let shapes = [
@@ -357,7 +359,8 @@ fn hostile_replies_are_streamed_completely() {
     }
 }
 
-/// What an end decides is read again from one place, however much it is.
+/// Text that depends on the end of the reply is parsed again from one position, whatever its
+/// length.
 #[test]
 fn long_remainder_is_emitted_at_the_end() {
     for start in [
@@ -378,7 +381,7 @@ fn long_remainder_is_emitted_at_the_end() {
     }
 }
 
-/// Replies of what means something, and of anything.
+/// Replies made of syntax, and of arbitrary text.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let meant = prop::sample::select(vec![
         "<",
@@ -483,7 +486,7 @@ proptest! {
     }
 }
 
-/// Pieces of a message that can stand in any order.
+/// Fragments of a message that can appear in any order.
 fn message() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "`",
@@ -523,7 +526,8 @@ fn message() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Code, quotes and markers in any order: the text is that of the whole, unless the whole is odd.
+    /// Code, quotes and markers in any order: the text equals that of the whole reply, unless the
+    /// reply is malformed.
     #[test]
     fn text_equals_the_message_of_plain_replies(reply in message()) {
         let (shown, response) = read(reply.as_bytes().chunks(4), grammar(), &Context::default());
