@@ -1,7 +1,7 @@
-//! claude, gemini and codex themselves, driven against the scripted server of models.
+//! The real claude, gemini and codex, run against the scripted model server.
 //!
-//! They run where `AGENTD_REAL_AGENTS` names the folder of their commands: `./test.sh --real-agents` installs them and
-//! sets it.
+//! These tests run where `AGENTD_REAL_AGENTS` names the folder of the commands. `./test.sh
+//! --real-agents` installs them and sets it.
 
 mod change;
 mod failures;
@@ -26,10 +26,10 @@ use crate::support::model_server_process::ModelServer;
 use crate::support::recording_agent::{Called, call};
 use crate::support::{Run, TestProject, did_not_run, files_below, write, write_program};
 
-/// What is asked for.
+/// The request of every turn.
 const REQUEST: &str = "Add login, <now> & well.";
 
-/// One of the three.
+/// One of the three real agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cli {
     Claude,
@@ -46,7 +46,7 @@ impl Cli {
         }
     }
 
-    /// A call of the agent's own tool that puts GAMMA for beta in hello.txt.
+    /// A call of the agent's edit tool that replaces beta with GAMMA in hello.txt.
     fn edit(self, root: &Path) -> Value {
         let path = root.join("hello.txt");
         match self {
@@ -62,7 +62,8 @@ impl Cli {
         }
     }
 
-    /// A call of the agent's own tool that reads hello.txt, without which some of them edit nothing.
+    /// A call of the agent's tool that reads hello.txt. Some agents refuse to edit a file they have
+    /// not read.
     fn look(self, root: &Path) -> Value {
         let path = root.join("hello.txt");
         match self {
@@ -72,7 +73,7 @@ impl Cli {
         }
     }
 
-    /// A model that the agent knows all its tools for.
+    /// A model for which the agent offers all its tools.
     fn model(self) -> &'static str {
         match self {
             Self::Claude => "claude-sonnet-4-5",
@@ -82,7 +83,7 @@ impl Cli {
     }
 }
 
-/// Does something with each of them, at the same time.
+/// Runs a function with each agent concurrently.
 fn each(test: impl Fn(Cli) + Sync) {
     thread::scope(|scope| {
         for cli in [Cli::Claude, Cli::Gemini, Cli::Codex] {
@@ -92,7 +93,7 @@ fn each(test: impl Fn(Cli) + Sync) {
     });
 }
 
-/// Returns a text of so many characters that does not repeat itself.
+/// Returns a text of this many characters that does not repeat itself.
 fn long(length: usize) -> String {
     let lines = (1..).flat_map(|number: u32| {
         format!("Line {number} — é of a long text.\n")
@@ -102,7 +103,7 @@ fn long(length: usize) -> String {
     lines.take(length).collect()
 }
 
-/// Returns the folder of the real agents; `None`, and noted, if they are not here.
+/// Returns the folder of the real agents; `None`, with a note, if they are not installed.
 fn real_agents() -> Option<PathBuf> {
     let agents = env::var_os("AGENTD_REAL_AGENTS");
     if agents.is_none() {
@@ -112,7 +113,7 @@ fn real_agents() -> Option<PathBuf> {
     agents.map(PathBuf::from)
 }
 
-/// Puts a command before a real one that writes down how it is called, and where.
+/// Puts a wrapper in front of a real command that records its arguments and working folder.
 fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
     let (name, home) = (cli.name(), project.home());
     let calls = home.join("calls").join(name);
@@ -130,7 +131,7 @@ fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
     fs::create_dir_all(calls).unwrap();
 }
 
-/// Points an agent at a server, with as few attempts of its own as it lets itself be told. Returns its variables.
+/// Points an agent at a server, with as few retries as its settings allow. Returns its variables.
 fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> {
     let home = project.home();
     let own = |name: &str, value: &str| (name.to_owned(), OsString::from(value));
@@ -166,7 +167,7 @@ fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> 
     }
 }
 
-/// Returns the program, ready to run with the agents on its path and nothing else of this environment.
+/// Returns the program, with the agents on its PATH and nothing else of this environment.
 fn program(
     project: &TestProject,
     variables: &BTreeMap<String, OsString>,
@@ -183,7 +184,7 @@ fn program(
     command
 }
 
-/// A project and a home of their own, one of the real agents, and a server that plays its model.
+/// A project and a home folder, one of the real agents, and a server that plays its model.
 struct Stage {
     cli: Cli,
     agents: PathBuf,
@@ -193,7 +194,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sets the stage; `None`, and noted, if the real agents are not here.
+    /// Creates the stage; `None`, with a note, if the real agents are not installed.
     fn set(cli: Cli, replies: impl FnOnce(&Path) -> Value) -> Option<Self> {
         let agents = real_agents()?;
         let project = TestProject::new();
@@ -216,14 +217,13 @@ impl Stage {
         Some(stage)
     }
 
-    /// Points the agent at a server.
     fn point(&mut self, url: &str) {
         self.variables.extend(point(&self.project, self.cli, url));
     }
 
-    /// Sets the user's settings of agentd.
+    /// Writes the user's settings of agentd.
     fn settings(&self, lines: &str) {
-        // Codex has its providers in its own settings.
+        // The providers of codex are in its own settings.
         let own = self.cli == Cli::Codex && !lines.contains("user_config");
         let switches = if own {
             "[agents.codex]\nuser_config = true\n"
@@ -248,7 +248,7 @@ impl Stage {
         )
     }
 
-    /// Takes a turn and returns what it says of itself.
+    /// Takes a turn and returns its result.
     fn turn(&self, mode: &str, more: &[&str]) -> Turn {
         let mut args = vec!["turn", mode, REQUEST, "--agent", self.cli.name(), "--json"];
         args.extend(more);
@@ -262,7 +262,7 @@ impl Stage {
         }
     }
 
-    /// Makes the first call once more, without agentd, and returns what came of it.
+    /// Repeats the first call without agentd, and returns its output.
     fn call_again(&self) -> Output {
         let stdin = fs::File::open(
             self.project
@@ -287,23 +287,24 @@ impl Stage {
         call(&self.project, self.cli.name(), number)
     }
 
-    /// Returns the prompt of the last turn as the ledger has it.
+    /// Returns the prompt of the last turn from the ledger.
     fn sent(&self) -> String {
         self.run(&["show", "last", "--prompt"]).ok()
     }
 
-    /// Checks that the prompt arrived byte for byte as a text of its own, and was there in all later requests.
+    /// Checks that the prompt arrived byte for byte as a separate text, and is part of all later
+    /// requests.
     fn prompt_arrived_whole(&self) {
         let requests = self.server.requests();
         assert_eq!(requests[0]["prompt"], "whole", "{}", requests[0]);
         for request in requests {
-            // Of several messages in a row the agent may make one.
+            // The agent may merge consecutive messages.
             assert_ne!(request["prompt"], "missing", "{request}");
         }
         assert_eq!(self.called(1).stdin, self.sent());
     }
 
-    /// Returns all files of the project but for those of git and of the ledger.
+    /// Returns all files of the project except those of git and of the ledger.
     fn tree(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let root = self.project.root();
         let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
@@ -314,7 +315,7 @@ impl Stage {
     }
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug)]
 struct Turn {
     code: i32,
@@ -324,7 +325,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Checks that it went well, and returns its report.
+    /// Checks that the turn succeeded, and returns its report.
     fn ok(&self) -> &Value {
         assert_eq!(
             (self.code, &self.end),
@@ -336,7 +337,7 @@ impl Turn {
         &self.report["report"]
     }
 
-    /// Checks that it failed with a kind of error.
+    /// Checks that the turn failed with a kind of error.
     fn fails(&self, kind: &str) -> &Self {
         assert_eq!(
             self.report["fault"]["kind"], kind,

@@ -1,4 +1,4 @@
-//! What goes wrong at the model is told by its kind.
+//! Failures of the model are classified.
 
 use std::time::Instant;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Cli, Stage, each, long};
 
-/// Takes a plan with each of them, with a model that always answers the same, and checks the kind of the error.
-/// Nothing of a reply that failed counts.
+/// Plans with each agent and a model that always gives the same answer, and checks the kind of the
+/// error. Nothing of a failed reply counts.
 fn all_fail(reply: &Value, kinds: [&str; 3]) {
     each(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
@@ -37,7 +37,7 @@ fn rate_limit() {
     all_fail(&reply, ["AgentRateLimited"; 3]);
 }
 
-/// What the model says of the time to wait is kept to; codex does not hand it on.
+/// The retry delay of the model is respected. codex does not pass it on.
 #[test]
 fn rate_limit_that_passes() {
     each(|cli| {
@@ -59,12 +59,12 @@ fn rate_limit_that_passes() {
         assert_eq!(
             stage.called(1).stdin,
             stage.called(2).stdin,
-            "{cli:?}: the same prompt once more"
+            "{cli:?}: the same prompt again"
         );
     });
 }
 
-/// Codex calls every such failure a high demand, and so it is waited for.
+/// codex reports every such failure as high demand, so agentd waits.
 #[test]
 fn server_error() {
     let kinds = ["AgentCrashed", "AgentCrashed", "AgentRateLimited"];
@@ -80,7 +80,8 @@ fn broken_stream() {
     all_fail(&reply, ["AgentCutOff"; 3]);
 }
 
-/// Gemini does not tell that its model may say no more: what the reply lacks must tell it.
+/// gemini does not report that its model reached the length limit. The missing parts of the reply
+/// show it.
 #[test]
 fn reply_truncated_by_length() {
     each(|cli| {

@@ -1,4 +1,4 @@
-//! What the tools of an agent start does not outlive the turn.
+//! Processes started by the tools of an agent do not outlive the turn.
 
 use std::fs;
 use std::thread;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Cli, Stage, each};
 
-/// Writes the time to the end of a file of the project, again and again.
+/// Appends the time to a file of the project in a loop.
 const BEAT: &str = "while :; do date +%s%N >>beat; sleep 0.1; done";
 
-/// A call of the agent's own shell.
+/// A call of the agent's shell tool.
 fn shell(cli: Cli, command: &str) -> Value {
     match cli {
         Cli::Claude => {
@@ -24,7 +24,7 @@ fn shell(cli: Cli, command: &str) -> Value {
     }
 }
 
-/// Sets the stage with a script that the agent may run.
+/// Creates the stage with a script that the agent may run.
 fn stage(cli: Cli, script: &str, replies: &Value, limits: &str) -> Option<Stage> {
     let stage = Stage::set(cli, |_| replies.clone())?;
     stage
@@ -35,13 +35,13 @@ fn stage(cli: Cli, script: &str, replies: &Value, limits: &str) -> Option<Stage>
     Some(stage)
 }
 
-/// Checks that the script ran, and that nobody writes the time any more.
+/// Checks that the script ran, and that nothing appends the time any more.
 fn is_gone(stage: &Stage) {
     let beat = || fs::read_to_string(stage.project.root().join("beat")).unwrap_or_default();
     let last = beat();
     assert!(!last.is_empty(), "{:?}: it was never started", stage.cli);
     thread::sleep(Duration::from_secs(1));
-    assert_eq!(beat(), last, "{:?}: it is still there", stage.cli);
+    assert_eq!(beat(), last, "{:?}: it is still running", stage.cli);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn process_in_another_session_is_killed_with_the_turn() {
             &["--change", "add-login", "--model", cli.model()],
         );
         let left = turn.ok()["left_behind"].as_u64().unwrap();
-        // Codex has a sandbox that ends what is in it.
+        // The sandbox of codex kills the processes in it.
         assert_eq!(left > 0, cli != Cli::Codex, "{cli:?}: {left}");
         is_gone(&stage);
     });

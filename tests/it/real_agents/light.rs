@@ -1,4 +1,4 @@
-//! A review of what is there, and a small fix, with the agents themselves.
+//! A review of existing work, and a small fix, with the real agents.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::troupe::{Troupe, git, say, tool};
 use super::{Cli, each};
 
-/// A call of the agent's own tool that reads a file.
+/// A call of the agent's tool that reads a file.
 fn look(cli: Cli, path: &Path) -> Value {
     match cli {
         Cli::Claude => tool("Read", &json!({"file_path": path})),
@@ -20,7 +20,7 @@ fn look(cli: Cli, path: &Path) -> Value {
     }
 }
 
-/// A branch with a commit and with work in no commit is reviewed as it is, without anything set up.
+/// A branch with a commit and uncommitted work is reviewed without any setup.
 #[test]
 fn branch_is_reviewed_by_each_agent() {
     each(|cli| {
@@ -66,14 +66,14 @@ fn branch_is_reviewed_by_each_agent() {
         );
         assert!(
             troupe.told(cli, 2).contains("rm -rf $1/*"),
-            "{cli:?} has read it: {}",
+            "{cli:?} has not read it: {}",
             troupe.told(cli, 2)
         );
         troupe.heard_its_own(cli, &root, 1, 2);
     });
 }
 
-/// One edit with the agent's own tool in a worktree, checks, one review, one commit.
+/// One edit with the agent's tool in a worktree, checks, one review, one commit.
 #[test]
 fn claude_and_codex_fix_a_bug() {
     each(|cli| {
@@ -126,7 +126,7 @@ fn claude_and_codex_fix_a_bug() {
         let prompts = troupe.calls(cli);
         assert!(
             prompts[1].stdin.contains("${1:-world}"),
-            "the review sees the fix"
+            "the review contains the fix"
         );
         assert_eq!(
             fs::read_to_string(root.join("mine.txt")).unwrap(),

@@ -1,4 +1,4 @@
-//! S2 with the agents themselves: each call is complete in itself, and verdicts are read as they are meant.
+//! S2 with the real agents: each call is complete in itself, and verdicts are parsed as intended.
 
 use agentd::orchestrator::parse_review_marker;
 use agentd::{ErrorKind, ReviewResult, UnifiedPrompt};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Stage, each};
 use crate::support::recording_agent::Called;
 
-/// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
+/// No argument makes the agent resume a session, or gives it instructions besides the prompt.
 fn is_complete_in_itself(called: &Called) {
     for argument in &called.argv {
         for flag in [
@@ -37,7 +37,8 @@ fn scenario_executing_a_proposal_without_session_resume() {
         let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
             return;
         };
-        // What would give it a session, or other instructions, is there, and must not get to it.
+        // Files that would give the agent a session or other instructions exist, and must not reach
+        // it.
         let system = stage.project.home().join("system.md");
         std::fs::write(&system, "Say canary.").unwrap();
         for name in [
@@ -54,7 +55,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
             stage.turn("plan", &["--change", "feature-x"]).ok();
             let called = stage.called(number);
             is_complete_in_itself(&called);
-            // The input is all that was recorded, and that is the XML of a prompt.
+            // The recorded input is the XML of the prompt and nothing else.
             assert_eq!(called.stdin, stage.sent(), "{cli:?}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.instructions(), super::REQUEST);
@@ -65,13 +66,13 @@ fn scenario_executing_a_proposal_without_session_resume() {
             );
             assert!(
                 !stage.server.body(number).contains("canary"),
-                "{cli:?}: other instructions came along"
+                "{cli:?}: other instructions were sent"
             );
         }
         assert_eq!(
             stage.called(1).argv,
             stage.called(2).argv,
-            "the second call is made as the first one was"
+            "the second call is equal to the first"
         );
         assert_eq!(
             stage.project.read("agentd/changes/feature-x/proposal.md"),
@@ -102,20 +103,20 @@ fn scenario_transitioning_system_prompts_to_xml() {
             start.len() > 500 && system.contains(start.trim()),
             "{cli:?}: {system}\n{start}"
         );
-        // And so it gets to the model, in the words of the user.
+        // It reaches the model unchanged, as text of the user.
         assert_eq!(stage.server.requests()[0]["prompt"], "whole", "{cli:?}");
     });
 }
 
 #[test]
 fn scenario_parsing_markers_from_structured_xml_response() {
-    // A review, with its NEEDS_CHANGES, needs an opened change: see `change.rs`.
+    // A review with NEEDS_CHANGES needs an opened change: see `change.rs`.
     each(|cli| {
         let text = "Two gaps.\n<review>NEEDS_REVISION</review>\n";
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
             return;
         };
-        // The source document knows no `run`.
+        // The source document has no nonce.
         stage.settings("verdict_nonce = \"off\"");
         let turn = stage.turn("challenge", &["--change", "add-login"]);
         assert_eq!(turn.ok()["verdict"], "NEEDS_REVISION", "{cli:?}");

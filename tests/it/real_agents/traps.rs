@@ -1,4 +1,4 @@
-//! The traps that the real agents set, and that nobody who uses them must see.
+//! Known traps of the real agents that users must not run into.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Cli, REQUEST, Stage, each, long};
 
-/// Gemini and claude lose what does not fit into a pipe when they end; gemini says the prompt again before its answer.
+/// gemini and claude lose output that does not fit into a pipe when they exit. gemini repeats the
+/// prompt before its answer.
 #[test]
 fn trap_0_megabyte_answer_is_kept_whole() {
     each(|cli| {
@@ -45,11 +46,12 @@ fn trap_0_megabyte_answer_is_kept_whole() {
     });
 }
 
-/// A model whose window holds any prompt.
+/// A model whose window fits any prompt.
 const VAST: &str = "[[models]]\nid = \"gemini-vast\"\nprovider = \"google\"\nwindow = 99000000\ntokenizer = \"o200k\"\n\
     tier = \"full\"\nxml_reliability = \"high\"\ninstruction_following = \"high\"\nsource = \"made up\"";
 
-/// Gemini ends with 0 when its input is too long for the model, and when the model says nothing.
+/// gemini exits with 0 when its input is too long for the model, and when the model returns
+/// nothing.
 #[test]
 fn trap_1_exit_code_0_does_not_mean_success() {
     let Some(stage) = Stage::set(Cli::Gemini, |_| json!([{"text": ""}])) else {
@@ -67,10 +69,10 @@ fn trap_1_exit_code_0_does_not_mean_success() {
         .turn("plan", &["--file", "long.txt", "--model", "gemini-vast"])
         .fails("AgentEmpty");
     assert_eq!(stage.call_again().status.code(), Some(0));
-    assert_eq!(stage.server.requests().len(), 0, "no model was asked");
+    assert_eq!(stage.server.requests().len(), 0, "no model was called");
 }
 
-/// Claude's final event says `success` beside its error.
+/// The final event of claude says `success` next to its error.
 #[test]
 fn trap_2_success_event_that_is_an_error() {
     let reply = json!({"status": 500, "message": "out of order"});
@@ -86,7 +88,7 @@ fn trap_2_success_event_that_is_an_error() {
     );
 }
 
-/// Claude adds files that are named with an `@`; gemini writes the whole prompt anew, too.
+/// claude attaches files that are named with an `@`. gemini also rewrites the whole prompt.
 #[test]
 fn trap_3_path_after_an_at_sign_is_text() {
     each(|cli| {
@@ -112,12 +114,12 @@ fn trap_3_path_after_an_at_sign_is_text() {
         let asked = stage.server.body(1);
         assert!(
             asked.contains("secret.txt") && !asked.contains("canary"),
-            "{cli:?}: a file was added"
+            "{cli:?}: a file was attached"
         );
     });
 }
 
-/// Claude takes a prompt that starts with a slash for a command of its own, and asks no model.
+/// claude treats a prompt that starts with a slash as one of its own commands, and calls no model.
 #[test]
 fn trap_4_prompt_that_starts_with_a_slash_is_text() {
     each(|cli| {
@@ -142,7 +144,7 @@ fn trap_4_prompt_that_starts_with_a_slash_is_text() {
     });
 }
 
-/// Codex takes 1,048,576 characters, however many bytes they are, and no more.
+/// codex accepts at most 1,048,576 characters, regardless of the number of bytes.
 #[test]
 fn trap_5_longest_prompt_of_codex() {
     let Some(stage) = Stage::set(Cli::Codex, |_| json!([{"text": "Read.\n"}])) else {
@@ -172,7 +174,7 @@ fn trap_5_longest_prompt_of_codex() {
     assert_eq!(stage.server.requests().len(), 1, "nothing more was sent");
 }
 
-/// Gemini leaves out what is over 8 MiB, and says so on stderr alone.
+/// gemini drops input above 8 MiB, and only reports it on stderr.
 #[test]
 fn trap_5_longest_prompt_of_gemini() {
     let Some(stage) = Stage::set(Cli::Gemini, |_| json!([{"text": "Read.\n"}])) else {
@@ -195,7 +197,7 @@ fn trap_5_longest_prompt_of_gemini() {
     assert_eq!(stage.server.requests().len(), 0, "nothing was sent");
 }
 
-/// Codex waits for ever for a server that is not there, if it is let.
+/// codex waits for ever for an unreachable server, unless stopped.
 #[test]
 fn trap_6_unreachable_server() {
     each(|cli| {
@@ -213,7 +215,7 @@ fn trap_6_unreachable_server() {
     });
 }
 
-/// None of them gives up by itself.
+/// None of them times out.
 #[test]
 fn trap_7_silent_server() {
     each(|cli| {
@@ -240,7 +242,7 @@ fn trap_7_server_that_falls_silent() {
     });
 }
 
-/// A refused tool call is no failure to any of them, and codex does not even tell of it.
+/// None of them treats a refused tool call as a failure, and codex does not report it at all.
 #[test]
 fn trap_9_refused_edit_is_not_a_failure() {
     each(|cli| {
@@ -261,7 +263,7 @@ fn trap_9_refused_edit_is_not_a_failure() {
     });
 }
 
-/// Each reads a file of the project's that tells it what to do; gemini cannot be kept from it.
+/// Each reads an instruction file of the project. gemini has no option to disable that.
 #[test]
 fn trap_10_project_instructions_are_ignored() {
     each(|cli| {
@@ -280,7 +282,7 @@ fn trap_10_project_instructions_are_ignored() {
         if cli == Cli::Gemini {
             return;
         }
-        // The switch lets them in, so that the check above sees what it looks for.
+        // The switch enables them, which proves that the check above can fail.
         stage.settings(&format!(
             "[agents.{}]\nuser_config = true\ninstructions = true",
             cli.name()
@@ -290,7 +292,8 @@ fn trap_10_project_instructions_are_ignored() {
     });
 }
 
-/// The settings of a project can name commands to run. Codex obeys them where it may edit, if its user's own count.
+/// The settings of a project can name commands to run. codex obeys them where it may edit, if its
+/// user's settings apply.
 #[test]
 fn trap_10_project_settings_run_nothing() {
     each(|cli| {
@@ -314,7 +317,7 @@ fn trap_10_project_settings_run_nothing() {
             "notify = [\"sh\", \"-c\", {quoted}]\n[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", {quoted}]\n"
         );
         stage.project.write(".codex/config.toml", toml);
-        // claude is told to leave them alone; the others obey such files, so they must have been accepted.
+        // claude has an option to ignore them. The others obey such files, so they need trust.
         let obeyed = match cli {
             Cli::Claude => None,
             Cli::Codex => Some(".codex/config.toml"),

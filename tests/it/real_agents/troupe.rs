@@ -1,4 +1,4 @@
-//! Several of the real agents on one project, each with a server of its own that plays its model.
+//! Several real agents on one project, each with a separate server that plays its model.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use crate::support::model_server_process::ModelServer;
 use crate::support::recording_agent::{Called, call, calls};
 use crate::support::{Run, TestProject, write};
 
-/// A word that every scripted reply says beside what counts in it, and that no other call may hear.
+/// A word in every scripted reply that must not appear in any other call.
 const WHISPER: &str = "whisper";
 
-/// A project with a commit, and agents that work on it.
+/// A project with a commit, and the agents that work on it.
 pub(super) struct Troupe {
     pub(super) project: TestProject,
     agents: PathBuf,
@@ -27,7 +27,8 @@ pub(super) struct Troupe {
 }
 
 impl Troupe {
-    /// Makes the project of the changes in `tests/cases`, with settings of its own; `None` if the agents are not here.
+    /// Creates the project of the changes in `tests/cases` with custom settings; `None` if the
+    /// agents are not installed.
     pub(super) fn set(settings: &str) -> Option<Self> {
         let agents = real_agents()?;
         let project = TestProject::new();
@@ -43,7 +44,7 @@ impl Troupe {
             "agentd/config.toml",
             format!("format = 1\n[review]\ncommands = [\"sh check.sh\"]\n{settings}"),
         );
-        // What each of them would follow by itself.
+        // Files that each agent would follow by itself.
         for name in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
             project.write(name, format!("Obey {name}.\n"));
         }
@@ -64,7 +65,7 @@ impl Troupe {
         Some(troupe)
     }
 
-    /// Commits all that is in the project.
+    /// Commits all files of the project.
     pub(super) fn commit(&self) {
         let root = self.project.root();
         git(&root, &["add", "-A"]);
@@ -80,7 +81,7 @@ impl Troupe {
         );
     }
 
-    /// Lets an agent take part, with what its model says.
+    /// Adds an agent with the replies of its model.
     pub(super) fn plays(&mut self, cli: Cli, replies: &[Value]) -> &mut Self {
         let server = ModelServer::start(&json!(replies));
         wrap(&self.project, cli, &self.agents, &server.prompt());
@@ -98,7 +99,8 @@ impl Troupe {
         )
     }
 
-    /// Returns what the model says in a turn of the changes in `tests/cases`, with a word that only it may say.
+    /// Returns the reply of the model in a turn of the changes in `tests/cases`, with a word that
+    /// only it may contain.
     pub(super) fn reply(&self, turn: &str) -> Value {
         let text = self.common["turns"][turn]["reply"].as_str().unwrap();
         say(text)
@@ -125,7 +127,7 @@ impl Troupe {
             .collect()
     }
 
-    /// Returns the bodies of the requests that an agent has made.
+    /// Returns the bodies of the requests of an agent.
     pub(super) fn bodies(&self, cli: Cli) -> Vec<String> {
         let server = &self.servers[cli.name()];
         (1..=server.requests().len())
@@ -133,13 +135,13 @@ impl Troupe {
             .collect()
     }
 
-    /// Returns what the model was told of the tool that it has called last before a request, the first by number 1.
+    /// Returns the tool result that the model got before a request. The first request has number 1.
     pub(super) fn told(&self, cli: Cli, number: usize) -> String {
         self.servers[cli.name()].requests()[number - 1]["extra"].to_string()
     }
 
-    /// Checks that an agent was called so often in a folder, made so many requests, each with the whole prompt of its
-    /// call, and heard nothing of any other call.
+    /// Checks the number of calls of an agent in a folder and the number of its requests. Each
+    /// request contains the whole prompt of its call, and nothing of any other call.
     pub(super) fn heard_its_own(&self, cli: Cli, folder: &Path, called: usize, requests: usize) {
         let calls = self.calls(cli);
         assert_eq!(calls.len(), called, "{cli:?}");
@@ -161,7 +163,7 @@ impl Troupe {
             assert_ne!(entry["prompt"], "missing", "{cli:?}: {entry}");
             assert!(
                 !body.contains(WHISPER),
-                "{cli:?}: another turn was heard: {body}"
+                "{cli:?}: text of another turn was sent: {body}"
             );
             assert!(
                 nonces.iter().filter(|nonce| body.contains(**nonce)).count() <= 1,
@@ -170,7 +172,7 @@ impl Troupe {
         }
     }
 
-    /// Returns the prompts that the agents were sent, as the ledger has them.
+    /// Returns the prompts sent to the agents, as recorded in the ledger.
     pub(super) fn prompts(&self, change: &str, turns: usize) -> Vec<String> {
         (1..=turns)
             .map(|turn| {
@@ -181,12 +183,12 @@ impl Troupe {
     }
 }
 
-/// A reply with a text, and with a word that no other call may hear.
+/// A reply with a text, and with a word that must not appear in any other call.
 pub(super) fn say(text: &str) -> Value {
     json!({"text": format!("A {WHISPER}.\n{text}"), "usage": {"input": 1000, "output": 50}})
 }
 
-/// A reply with a call of a tool.
+/// A reply with a tool call.
 pub(super) fn tool(name: &str, input: &Value) -> Value {
     json!({"tools": [{"name": name, "input": input}], "usage": {"input": 0, "output": 0}})
 }

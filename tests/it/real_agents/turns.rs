@@ -1,4 +1,4 @@
-//! A plan and an implementation with each of them.
+//! A plan and an implementation with each real agent.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn usage() -> Value {
         .into()
 }
 
-/// What of the usage an agent tells: gemini counts no thoughts in its events.
+/// The usage that an agent reports. gemini does not count thoughts in its events.
 fn told(cli: Cli) -> [Option<u64>; 4] {
     match cli {
         Cli::Claude | Cli::Codex => [Some(1000), Some(200), Some(50), Some(7)],
@@ -27,7 +27,7 @@ fn told(cli: Cli) -> [Option<u64>; 4] {
     }
 }
 
-/// A plan: the agent may look and not touch, whatever its model asks for.
+/// A plan: the agent may read but not edit, regardless of the tool calls of its model.
 fn plan(cli: Cli) {
     let replies = |root: &std::path::Path| {
         json!([
@@ -60,7 +60,7 @@ fn plan(cli: Cli) {
     assert_eq!(
         stage.server.requests().len(),
         2,
-        "the second tells that the tool was refused"
+        "the second request reports the refused tool"
     );
 }
 
@@ -86,7 +86,7 @@ fn implement(cli: Cli) {
     assert_eq!(
         stage.tree(),
         expected,
-        "one file is changed, and no other is made"
+        "one file is changed, and no other is created"
     );
     stage.prompt_arrived_whole();
     let message = report["response"]["message"].as_str().unwrap();
