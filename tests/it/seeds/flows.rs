@@ -1,4 +1,4 @@
-//! The flows that S0, S1 and S2 draw, and S1 R3, walked by a whole change from request to archive.
+//! The flows drawn in S0, S1 and S2, and S1 R3, tested with a whole change from request to archive.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::change_script::{CommonScript, git};
 use crate::support::{Run, TestProject, files_below};
 
-/// Makes the small project of the change cases, with files of its own.
+/// Creates the small project of the change cases, with additional files.
 fn project(files: &[(&str, &str)]) -> TestProject {
     let project = TestProject::new();
     git(&project.root(), "symbolic-ref HEAD refs/heads/main");
@@ -43,21 +43,21 @@ fn scripted(project: &TestProject, args: &[&str], turns: &[serde_json::Value]) -
     )
 }
 
-/// Returns the prompt that a turn was sent.
+/// Returns the prompt of a turn.
 fn prompt(project: &TestProject, turn: &str) -> UnifiedPrompt {
     UnifiedPrompt::from_xml(&project.run(&["show", turn, "--prompt"]).ok()).unwrap()
 }
 
-/// Returns the names of what a prompt shows, of one kind.
+/// Returns the names of the artifacts of one kind in a prompt.
 fn shown(prompt: &UnifiedPrompt, kind: ContextKind) -> Vec<String> {
     let items = prompt.context().iter().filter(|item| item.kind() == kind);
     items.map(|item| item.name().to_owned()).collect()
 }
 
-/// Returns what a prompt shows under a name.
+/// Returns the content of an artifact in a prompt.
 fn content(prompt: &UnifiedPrompt, name: &str) -> String {
     let item = prompt.context().iter().find(|item| item.name() == name);
-    item.unwrap_or_else(|| panic!("nothing is shown as {name}"))
+    item.unwrap_or_else(|| panic!("there is no artifact {name}"))
         .content()
         .to_owned()
 }
@@ -77,7 +77,8 @@ fn whole_change(project: &TestProject) -> Run {
     )
 }
 
-/// S0: template loaded by phase and agent, prompt built, rendered, sent, and a structured response read.
+/// S0: template loaded by phase and agent, prompt built, rendered and sent, and a structured
+/// response parsed.
 #[test]
 fn s0_flow_template_prompt_xml_agent_response() {
     let template = "# Mine\n{{PROJECT_CONTEXT}}\n<review>PASS</review>";
@@ -97,7 +98,7 @@ fn s0_flow_template_prompt_xml_agent_response() {
             .starts_with("# Mine\nA program that greets.\n")
     );
     assert_eq!(sent.instructions(), "Greet the world");
-    // The bytes that were sent are what the prompt renders to.
+    // The sent bytes are the rendered prompt.
     assert_eq!(
         project.run(&["show", "greet/1", "--prompt"]).ok(),
         sent.to_xml()
@@ -107,13 +108,13 @@ fn s0_flow_template_prompt_xml_agent_response() {
         response.contains("proposal.md") && response.contains("PASS"),
         "{response}"
     );
-    // The other way of the diagram: there is no template, and nothing is sent.
+    // The other branch of the diagram: the template is missing, and nothing is sent.
     let missing = project.run(&["turn", "nothing", "x", "--agent", "echo", "--trust"]);
     missing.fails(4, &["TemplateNotFound", "BASE-nothing.md"]);
     assert!(!project.run(&["log"]).ok().contains("nothing"));
 }
 
-/// S1: the template of agent and phase, or the one of BASE; variables put in; built into the prompt.
+/// S1: the template of agent and phase or of BASE, with its variables, becomes part of the prompt.
 #[test]
 fn s1_flow_agent_template_or_base_variables_prompt() {
     let project = project(&[
@@ -142,7 +143,8 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
     assert!(!system.contains("{{"), "{system}");
 }
 
-/// S2: context assembled, prompt made and rendered, the agent executed, markers parsed, output, markers and usage given.
+/// S2: context assembled, prompt built and rendered, agent executed, markers parsed; output,
+/// markers and usage returned.
 #[test]
 fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let project = project(&[]);
@@ -179,7 +181,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let artifacts = shown(&sent, ContextKind::Artifact);
     assert_eq!(artifacts, ["proposal.md", "specs/greeting.md", "tasks.md"]);
     assert!(content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
-    // The next phase knows of it by what it is shown, and by nothing else.
+    // The next phase knows about it only from its prompt.
     let again = scripted(
         &project,
         &["run", "greet"],
@@ -192,7 +194,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     );
 }
 
-/// S1 R3: what each phase focuses on, in what it is told, in what it is given, and in what comes of it.
+/// S1 R3: the focus of each phase, in its instructions, its input and its results.
 #[test]
 fn s1_r3_each_phase_follows_its_focus() {
     let project = project(&[("CHANGELOG.md", "# Changelog\n")]);
@@ -202,7 +204,7 @@ fn s1_r3_each_phase_follows_its_focus() {
         let prompt = prompt(&project, &format!("greet/{turn}"));
         let system = prompt.system_prompt().to_lowercase();
         for word in words {
-            assert!(system.contains(word), "turn {turn} is not told of {word}");
+            assert!(system.contains(word), "turn {turn} does not mention {word}");
         }
         prompt
     };
@@ -227,12 +229,12 @@ fn s1_r3_each_phase_follows_its_focus() {
         "{archived:?}"
     );
 
-    // challenge: a technical review for consistency and gaps, of what was planned.
+    // challenge: a technical review of the plan for consistency and gaps.
     let challenge = told(2, &["technical", "consisten", "gap"]);
     assert!(content(&challenge, "proposal.md").contains("Greet the world"));
     assert!(is_archived("CHALLENGE.md"));
 
-    // implement: by tasks, with tests, progress in IMPLEMENTATION.md as it was seen.
+    // implement: by tasks, with tests, and progress in IMPLEMENTATION.md.
     told(
         3,
         &[
@@ -250,7 +252,7 @@ fn s1_r3_each_phase_follows_its_focus() {
         fs::read_to_string(project.root().join("agentd/changes/archive").join(path)).unwrap();
     assert!(record.contains("| 1.1 | COMPLETED | yes |"), "{record}");
 
-    // review: verified by checks that were run, security and quality; with what has changed.
+    // review: verified by checks, with the diff; security and quality.
     let review = told(4, &["test", "security", "quality"]);
     assert!(content(&review, "checks.md").contains("Hello, Ada!"));
     assert!(content(&review, "changes.diff").contains("+echo \"Hello, ${1:-world}!\""));

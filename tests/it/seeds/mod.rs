@@ -1,4 +1,4 @@
-//! Requirements and scenarios of the source documents S0-S4, by their own titles.
+//! Requirements and scenarios of the source documents S0-S4, under their original titles.
 
 mod flows;
 mod s0_prompt;

@@ -1,4 +1,4 @@
-//! Every requirement and scenario of the Unified Prompt System, by its own title.
+//! Every requirement and scenario of the Unified Prompt System, under its original title.
 
 use agentd::models::prompt::{ContextItem, ContextKind, UnifiedPrompt};
 use agentd::{ErrorKind, Places, Templates};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestProject, repository, write};
 
-/// The data model, as the specification has it.
+/// The data model of the specification.
 fn specified_schema() -> Value {
     json!({
         "type": "object",
@@ -30,7 +30,7 @@ fn specified_schema() -> Value {
     })
 }
 
-/// Removes what says nothing about which documents are valid.
+/// Removes keywords that do not affect the validity of documents.
 fn without_annotations(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
@@ -94,7 +94,7 @@ fn r1_instructions_are_required() {
     assert!(serde_json::from_value::<UnifiedPrompt>(json!({"system_prompt": "x"})).is_err());
 }
 
-/// Our schema adds one rule to the specified one, which is that blank instructions are invalid.
+/// The schema adds one rule to the specified one: blank instructions are invalid.
 #[test]
 fn r1_schema_matches_the_spec_and_refuses_blank_instructions() {
     let ours = serde_json::to_value(UnifiedPrompt::json_schema()).unwrap();
@@ -204,7 +204,7 @@ fn r3_phase_specific_template_system() {
     }
 }
 
-/// Whoever takes a turn gets the document of one `UnifiedPrompt`, and nothing beside it.
+/// A turn sends the document of one `UnifiedPrompt` and nothing else.
 #[test]
 fn r4_orchestrator_integration() {
     let project = TestProject::new();
@@ -213,13 +213,13 @@ fn r4_orchestrator_integration() {
         .ok();
     let prompt = UnifiedPrompt::from_xml(&shown).unwrap();
     assert_eq!(prompt.instructions(), "Add login");
-    // The nonce is the turn's own.
+    // The nonce differs per turn.
     let expected: Vec<&str> = shown.split("run=\"preview\"").collect();
-    // Both verdicts of the mode show it.
+    // Both verdicts of the mode contain it.
     assert_eq!(expected.len(), 3, "{shown}");
     let fresh = shown.len() + 2 * "k3f9x2ab".len() - 2 * "preview".len();
     let expected = serde_json::to_string(&expected).unwrap();
-    // The script lies outside: in the project it would be part of the tree that the prompt shows.
+    // The script is outside the project, where it would be part of the tree in the prompt.
     let script = project.home().join("script.yaml");
     write(
         &script,

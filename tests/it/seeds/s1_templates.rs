@@ -1,4 +1,4 @@
-//! Every requirement and scenario of System Prompt Templates, by its own title.
+//! Every requirement and scenario of System Prompt Templates, under its original title.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn template_file(name: &str) -> String {
     std::fs::read_to_string(repository().join(format!("templates/system/{name}.md"))).unwrap()
 }
 
-/// The agent's template is looked for at every place before BASE is.
+/// The template of the agent is searched in every place before BASE is.
 #[test]
 fn r1_template_organization_and_naming() {
     let project = TestProject::new();
@@ -73,7 +73,7 @@ fn r1_lookup_order_and_agent_templates_before_base() {
     assert_eq!(
         system("nobody"),
         "user own",
-        "an agent's template far away wins over BASE nearby"
+        "an agent template in a later place wins over BASE in an earlier one"
     );
     project.write("agentd/templates/system/NOBODY-plan.md", "agentd own");
     assert_eq!(system("nobody"), "agentd own");
@@ -209,7 +209,7 @@ fn r4_values_are_not_expanded_again() {
     );
 }
 
-/// Neither one value nor two of them together close a tag of the template.
+/// Neither one value nor two values together can close a tag of the template.
 #[test]
 fn r4_values_cannot_close_template_tags() {
     let values = |pairs: &[(&str, &str)]| {
@@ -282,7 +282,8 @@ fn r5_response_marker_requirements() {
     }
 }
 
-/// The metadata of every template is valid by the specified schema; its enums are the shipped values.
+/// The metadata of every template is valid against the specified schema, whose enums are the
+/// shipped values.
 #[test]
 fn data_model_system_template_metadata() {
     let schema = json!({
@@ -479,7 +480,7 @@ fn scenario_instruction_for_outputting_review_markers() {
     let text = shipped("codex", "challenge");
     let sentence = "You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review>";
     assert!(text.contains(sentence));
-    // What is sent has the run of the turn in both tags, and says nothing else of the form.
+    // The sent template has the nonce in both tags, and no other text about the form.
     let sent = TestProject::new()
         .run(&["prompt", "challenge", "x", "--agent", "codex"])
         .ok();

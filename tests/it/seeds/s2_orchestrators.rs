@@ -1,5 +1,6 @@
-//! S2's three orchestrators on the shipped definitions: the real argv, environment and stdin, as commands of the names
-//! `claude`, `codex` and `gemini` see them. The commands themselves are driven in `real_agents`.
+//! The three orchestrators of S2 with the shipped definitions: argv, environment and stdin as
+//! received by commands named `claude`, `codex` and `gemini`. The real commands are tested in
+//! `real_agents`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,10 +22,11 @@ use crate::support::{TestProject, open_change, write, write_program};
 
 type Phase = Result<(String, Vec<Marker>, UsageMetrics), Error>;
 
-/// A project, and a machine on which the three commands are stand-ins that record what they get and answer a text.
+/// A project on a machine where the three commands are stand-ins that record their input and answer
+/// with a text.
 struct Stage(TestProject);
 
-/// What a command got.
+/// The input of a command.
 struct Got {
     argv: Vec<String>,
     environment: BTreeMap<String, String>,
@@ -72,7 +74,7 @@ fn stage(answer: &str) -> Stage {
 }
 
 impl Stage {
-    /// Runs a phase with the orchestrator of an agent, as a service would.
+    /// Runs a phase with the orchestrator of an agent, like a service.
     fn run(&self, agent: &str, phase: &str, store: &dyn Store) -> Phase {
         self.with_context(store, |context| {
             let phase = Mode::new(phase).unwrap();
@@ -85,7 +87,7 @@ impl Stage {
         })
     }
 
-    /// Opens the change and builds something, as a review needs it.
+    /// Opens the change and adds a file, as a review requires.
     fn build(&self, store: &dyn Store) {
         self.with_context(store, |context| {
             open_change(&context, "feature-x", "Do feature-x.", &[("x.txt", "X\n")])
@@ -99,7 +101,8 @@ impl Stage {
         let workspace = Workspace::open(self.0.root(), options).unwrap();
         let path = format!("{}:/usr/bin:/bin", self.0.home().join("bin").display());
         let home = self.0.home();
-        // What would give an agent a session, or other instructions, is there, and must not get to it.
+        // Files that would give an agent a session or other instructions exist, and must not reach
+        // it.
         let variables = [
             ("PATH", path.as_str()),
             ("HOME", home.to_str().unwrap()),
@@ -282,7 +285,7 @@ fn scenario_parsing_markers_from_structured_xml_response() {
         assert_eq!(
             (usage.input_tokens, usage.cache_read_tokens),
             (Some(3), Some(4)),
-            "what is cached counts apart"
+            "cached tokens are counted separately"
         );
         let argv = [
             "exec",
@@ -391,7 +394,7 @@ fn prompt_too_long_for_codex_is_refused_before_sending() {
         !stage.0.home().join("seen/codex/argv").exists(),
         "the command was not started"
     );
-    // The limit is one of characters, not of bytes.
+    // The limit counts characters, not bytes.
     stage.0.write("agentd/project.md", "ä".repeat(900_000));
     stage.run("codex", "plan", &MemoryStore::default()).unwrap();
 }

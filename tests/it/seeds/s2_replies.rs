@@ -1,4 +1,4 @@
-//! S2, R4: reading markers from what an agent returns.
+//! S2, R4: markers in the output of an agent.
 
 use agentd::orchestrator::parse_review_marker;
 use agentd::{ErrorKind, ReviewResult};

@@ -1,4 +1,4 @@
-//! S2, R1, R2, R5 and its flow: phases that are run with command agents, each call complete in itself.
+//! S2, R1, R2, R5 and its flow: phases with command agents, each call complete in itself.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,7 @@ use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
 use crate::support::recording_agent::{Called, answer, call, calls, describe, previewed};
 use crate::support::{TestProject, open_change};
 
-/// A project of which the prompts have something to say.
+/// A project with content for the prompts.
 fn project() -> TestProject {
     let project = TestProject::new();
     project.without_run();
@@ -40,7 +40,7 @@ fn mode(name: &str) -> Mode {
 
 type Phase = Result<(String, Vec<Marker>, UsageMetrics), Error>;
 
-/// Runs a phase by the library, as a service would.
+/// Runs a phase through the library, like a service.
 fn run_phase(
     project: &TestProject,
     store: &dyn Store,
@@ -60,7 +60,7 @@ fn run_phase(
     })
 }
 
-/// Opens the change `feature-x`, with a plan and a file that was changed.
+/// Opens the change `feature-x`, with a plan and a changed file.
 fn open_feature(project: &TestProject, store: &dyn Store) {
     let plan = ("agentd/changes/feature-x/proposal.md", "# X\n");
     let built = ("src/main.rs", "fn main() { sell() }\n");
@@ -79,7 +79,7 @@ fn with_context<T>(
         ("HOME", project.home().into_os_string()),
         ("PATH", std::env::var_os("PATH").unwrap()),
     ];
-    // What would give an agent a session, or other instructions, is there, and must not get to it.
+    // Files that would give an agent a session or other instructions exist, and must not reach it.
     let foreign =
         ["GEMINI_SYSTEM_MD", "CLAUDE_SESSION_ID", "CODEX_RESUME"].map(|name| (name, "x".into()));
     let variables = given
@@ -105,7 +105,7 @@ fn with_context<T>(
     })
 }
 
-/// Returns the prompt that `agentd prompt` shows.
+/// Returns the output of `agentd prompt`.
 fn shown(project: &TestProject, agent: &str, phase: &str, text: &str) -> String {
     project
         .run(&[
@@ -120,7 +120,7 @@ fn shown(project: &TestProject, agent: &str, phase: &str, text: &str) -> String 
         .ok()
 }
 
-/// Nothing of a call asks the agent to go on from somewhere, or gives it instructions beside the prompt.
+/// No argument makes the agent resume a session, or gives it instructions besides the prompt.
 fn is_complete_in_itself(called: &Called) {
     for argument in &called.argv {
         for flag in ["resume", "session", "continue", "system"] {
@@ -162,9 +162,10 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
     assert_eq!(calls(&project, "gemini"), 2);
     assert_eq!(
         first.argv, second.argv,
-        "the second call is made as the first one was"
+        "the second call is equal to the first"
     );
-    // The second prompt holds all of the first but for its instructions, and what the first turn has made of the project.
+    // The second prompt contains all of the first except its instructions, plus the results of the
+    // first turn.
     assert_eq!(
         previewed(&second.stdin),
         shown(&project, "gemini", "plan", "Add logout")
@@ -179,13 +180,13 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
     assert_eq!(
         second.context()[0].name(),
         "proposal.md",
-        "what the first turn wrote is in the project now"
+        "the files of the first turn are in the project now"
     );
     assert_eq!(
         (first.instructions(), second.instructions()),
         ("Add login", "Add logout")
     );
-    // The mode is the session's, and it is ours: nothing that an agent would call a session is kept.
+    // The mode belongs to our session. Nothing is stored that an agent would call a session.
     let kept = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
     let kept =
         serde_json::to_string(&kept.iter().map(|(_, event)| event).collect::<Vec<_>>()).unwrap();
@@ -204,11 +205,11 @@ fn r2_adoption_of_unified_prompt_model() {
     );
     for agent in ["gemini", "claude", "codex", "any-other"] {
         describe(&project, &[(agent, &[&reply], "")]);
-        // A review looks at the branch of an opened change, and has its own test below.
+        // A review needs the branch of an opened change, and has a separate test below.
         for (number, phase) in ["plan", "implement", "challenge"].into_iter().enumerate() {
             let text = format!("Do {phase} <now> & \"well\"");
             let before = shown(&project, agent, phase, &text);
-            // Whether the reply suits the phase does not matter here.
+            // Replies that do not suit the phase are fine here.
             let _any = run_phase(
                 &project,
                 &MemoryStore::default(),
@@ -218,7 +219,7 @@ fn r2_adoption_of_unified_prompt_model() {
             );
             let called = call(&project, agent, number + 1);
             is_complete_in_itself(&called);
-            // Byte for byte what `to_xml` of the prompt gives that was shown before.
+            // Byte for byte the `to_xml` output of the previewed prompt.
             assert_eq!(previewed(&called.stdin), before, "{agent} {phase}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
@@ -334,7 +335,7 @@ fn r5_centralized_prompt_assembly_logic() {
         ]
     );
 
-    // The prompt is made of the same, whoever asks for it.
+    // The prompt has the same input through every interface.
     let state = next_state(&workspace, None, &ask).unwrap();
     let prompt = assemble(&workspace, &state, &ask).unwrap().draft.prompt;
     let system = prompt.system_prompt();
@@ -355,7 +356,7 @@ fn r5_centralized_prompt_assembly_logic() {
     let shown = UnifiedPrompt::from_xml(&project.run(&args).ok()).unwrap();
     assert_eq!(shown.context(), prompt.context());
 
-    // A change that is not there is an error here, before anything else is done.
+    // A missing change is an error here, before anything else happens.
     let ask = TurnRequest {
         session: Some(SessionId::new("nope").unwrap()),
         ..TurnRequest::new(mode("implement"), "Do it")
@@ -371,7 +372,7 @@ fn r5_centralized_prompt_assembly_logic() {
     );
 }
 
-/// An agent that says its reply and its usage as one JSON value.
+/// An agent that prints its reply and its usage as one JSON value.
 const JSON: &str = "    output:
       kind: json
       text: [{path: text}]
@@ -487,9 +488,9 @@ fn flow_run_phase_returns_typed_errors() {
         assert_eq!(error.kind(), kind, "{agent}: {error:#}");
         assert_eq!(calls(&project, agent), 1, "{agent}");
         let events = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
-        assert!(events.len() >= 4, "{agent}: it is recorded all the same");
+        assert!(events.len() >= 4, "{agent}: the call is recorded");
     }
-    // What is wrong before the call costs none.
+    // Errors before the call cost no call.
     let before = [
         ("silent", "../x", "review", ErrorKind::NameInvalid),
         ("silent", "nope", "review", ErrorKind::ChangeNotFound),
@@ -528,7 +529,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
     )
     .unwrap();
     let called = call(&project, "gemini", 1);
-    // The command is the one of the definition, and nothing else.
+    // Only the command of the definition is run.
     assert_eq!(called.argv.len(), 2);
     assert!(
         called.argv[0].starts_with("record ") && called.argv[1] == reply,
@@ -556,11 +557,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
     is_complete_in_itself(&called);
     let mut variables = called.variables();
     variables.retain(|name| *name != "AGENTD_CALL");
-    assert_eq!(
-        variables,
-        ["HOME", "PATH"],
-        "and nothing of what else was there"
-    );
+    assert_eq!(variables, ["HOME", "PATH"], "only the reply is returned");
     let xml = roxmltree::Document::parse(&called.stdin).unwrap();
     let system = xml
         .descendants()

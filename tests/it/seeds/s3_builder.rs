@@ -1,4 +1,4 @@
-//! Every concept, interface and invariant of Prompt Builder, by its own title.
+//! Every concept, interface and invariant of Prompt Builder, under its original title.
 
 use std::sync::Mutex;
 
@@ -16,7 +16,7 @@ pub(crate) fn builder<'m>() -> PromptBuilder<'m> {
     PromptBuilder::new(None, None, None).unwrap()
 }
 
-/// A builder with the pack as it stands in a project.
+/// A builder with a pack from a project.
 pub(crate) fn builder_in<'m>(project: &TestProject) -> PromptBuilder<'m> {
     builder().with_pack(pack_in(project))
 }
@@ -25,7 +25,7 @@ fn pack_in(project: &TestProject) -> Pack {
     Pack::load("taskqueue", &Places::new(Some(project.root()), None)).unwrap()
 }
 
-/// The body of a shipped template, as it stands in its file behind the front matter.
+/// The body of a shipped template, without its front matter.
 pub(crate) fn body(name: &str) -> String {
     let file =
         std::fs::read_to_string(repository().join(format!("packs/taskqueue/{name}.md"))).unwrap();
@@ -43,7 +43,7 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
     serde_json::from_value(value).unwrap()
 }
 
-/// A block of layer 4 as the pack writes it.
+/// A block of layer 4 as the pack renders it.
 pub(crate) fn block(name: &str, content: &str) -> String {
     format!("## Context: {name}\n\n{content}")
 }
@@ -52,7 +52,7 @@ pub(crate) fn system(builder: &PromptBuilder<'_>) -> String {
     builder.build().unwrap().0
 }
 
-/// The prompt with nothing but a section `task_depth`.
+/// The prompt with only a section `task_depth`.
 pub(crate) fn depth(data: Value) -> Result<String> {
     let mut builder = builder();
     builder.add_context_section("task_depth", &object(data))?;
@@ -132,7 +132,7 @@ fn set_identity_renders_the_variables() {
     assert_eq!(system(&builder), "At most 7 steps.");
 }
 
-/// The front matter of a template names its variables, whatever they are called.
+/// The front matter of a template declares its variables, with any names.
 #[test]
 fn set_identity_renders_variables_that_only_the_template_names() {
     let project = TestProject::new();
@@ -185,7 +185,11 @@ fn variables_of_the_identity_add_no_execution_rules() {
 fn layer_2_project_context_comes_from_the_memory() {
     let memory = Knows(Some("A notes app.\n"));
     let mut builder = PromptBuilder::new(Some("notes"), Some(&memory), None).unwrap();
-    assert_eq!(system(&builder), "", "nothing is asked before it is loaded");
+    assert_eq!(
+        system(&builder),
+        "",
+        "the memory is not queried before loading"
+    );
     builder.load_project_context();
     assert_eq!(system(&builder), "A notes app.");
 }
@@ -224,7 +228,7 @@ fn layer_2_missing_and_blank_files_are_omitted() {
     assert_eq!(system(&builder), "### README.md\n\nRead me.");
 }
 
-/// The project's id scopes the project's context.
+/// The project id scopes the project context.
 #[test]
 fn layer_2_memory_is_queried_for_the_project() {
     for id in [Some("notes"), None] {
@@ -236,7 +240,7 @@ fn layer_2_memory_is_queried_for_the_project() {
     }
 }
 
-/// Without a memory, and with one that has nothing to say, layer 2 is empty.
+/// Without a memory, and with an empty one, layer 2 is empty.
 #[test]
 fn layer_2_is_empty_without_a_memory() {
     let memories: [Option<&dyn ProjectMemory>; 3] =
@@ -289,7 +293,7 @@ fn layer_2_falls_back_to_empty_for_binary_project_files() {
     );
 }
 
-/// A file that cannot be read leaves the others in place, and the warning names it.
+/// The other files stay, and the warning names the unreadable file.
 #[test]
 fn layer_2_omits_only_the_unreadable_file() {
     let unreadable: [fn(&TestProject); 3] = [
@@ -325,7 +329,7 @@ fn layer_2_omits_only_the_unreadable_file() {
     }
 }
 
-/// Layer 3 is deprecated: `load_relevant_rules` does nothing, whether there is somebody to ask or not.
+/// Layer 3 is deprecated: `load_relevant_rules` does nothing, with or without a memory.
 #[test]
 fn layer_3_load_relevant_rules_changes_nothing() {
     let asked: [Option<&dyn RelevantRules>; 2] = [None, Some(&Rules)];
@@ -378,7 +382,7 @@ fn layer_4_names_are_arbitrary_and_repeatable() {
     );
 }
 
-/// What is indented stays code or a list, from its first line on.
+/// Indented text stays code or a list, from its first line on.
 #[test]
 fn layer_4_block_keeps_its_first_indentation() {
     let mut builder = builder();
@@ -460,7 +464,7 @@ pub(crate) fn tool(name: &str, schema: impl Into<Value>) -> Value {
     json!({"name": name, "description": "A tool.", "input_schema": schema.into()})
 }
 
-/// All layers, whatever the order of the calls.
+/// All layers, for any order of the calls.
 #[test]
 fn invariant_layer_order_is_fixed() {
     let memory = Knows(Some("A notes app."));
@@ -495,7 +499,8 @@ fn invariant_layer_order_is_fixed() {
     }
 }
 
-/// Whatever is left out, one separator stands between two layers and none before, behind or twice.
+/// With any layers omitted, there is exactly one separator between two layers, and none before the
+/// first or after the last.
 #[test]
 fn invariant_empty_layers_are_omitted() {
     for bits in 0..8_u8 {
@@ -549,7 +554,7 @@ fn build_is_idempotent() {
     assert_eq!(
         builder.build().unwrap(),
         (longer, first.1),
-        "and more can be added behind it"
+        "more can be added after it"
     );
 }
 
@@ -573,7 +578,8 @@ fn build_task_prompt_is_one_flat_text() {
     assert_eq!(builder.build_task_prompt().unwrap(), expected);
 }
 
-/// A builder is for one prompt: it can be sent to another thread. This does not compile if it can be shared.
+/// A builder is for one prompt: it can be sent to another thread, but not shared. This test does
+/// not compile if it can be shared.
 #[test]
 fn invariant_builder_is_not_thread_safe() {
     fn assert_send<T: Send>(_: &T) {}

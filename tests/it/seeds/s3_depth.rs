@@ -71,7 +71,7 @@ fn task_depth_without_rules_is_an_error() {
     }
 }
 
-/// A pack without rules for the depth of tasks uses the shipped ones.
+/// A pack without rules for task depth uses the shipped ones.
 #[test]
 fn task_depth_works_with_any_pack() {
     let manifest = "\

@@ -1,4 +1,4 @@
-//! The layers of Prompt Builder, as `agentd prompt` and `agentd turn` write them.
+//! The layers of Prompt Builder in `agentd prompt` and `agentd turn`.
 
 use serde_json::json;
 
@@ -101,7 +101,7 @@ fn layer_4_program_accepts_each_named_block() {
     }
 }
 
-/// Blocks keep the order of the flags, and a name may come twice.
+/// Blocks keep the order of the flags, and a name can be repeated.
 #[test]
 fn invariant_program_appends_blocks_in_flag_order() {
     let args = [
@@ -124,7 +124,7 @@ fn invariant_program_appends_blocks_in_flag_order() {
     assert_eq!(json["parts"]["context"], expected);
 }
 
-/// No value of a secret variable gets into a prompt by a block.
+/// The value of a secret variable does not reach a prompt through a block.
 #[test]
 fn layer_4_secrets_are_redacted_in_named_blocks() {
     let project = TestProject::new();
@@ -157,7 +157,7 @@ fn layer_4_secrets_are_redacted_in_named_blocks() {
     assert!(!prompt.contains("sk-block"), "{prompt}");
 }
 
-/// A turn sends the same blocks as a prompt shows, whatever the pack.
+/// A turn sends the blocks that a preview shows, with any pack.
 #[test]
 fn layer_4_turn_of_any_pack_accepts_blocks_of_its_layers() {
     let project = TestProject::new();

@@ -1,4 +1,4 @@
-//! Templates of Prompt Builder: loaded, rendered, kept, and read again.
+//! Templates of Prompt Builder: loaded, rendered, cached and reloaded.
 
 use agentd::compose::Variables;
 use agentd::{ErrorKind, Pack, Places};
@@ -64,7 +64,7 @@ fn get_template_of_a_missing_name_is_none() {
     }
 }
 
-/// Templates are the files of a folder; none has to be listed anywhere else.
+/// Templates are the files of a folder, without an index.
 #[test]
 fn get_template_finds_every_file_of_the_folder() {
     let project = TestProject::new();
@@ -143,7 +143,7 @@ fn missing_variable_is_empty_if_not_strict() {
     );
 }
 
-/// The rules for a root task have a text in place of a number that is not given.
+/// The rules for a root task use a text in place of a missing number.
 #[test]
 fn task_depth_without_max_steps_leaves_no_gap() {
     let text = depth(json!({"depth": 0})).unwrap();

@@ -1,4 +1,4 @@
-//! Layer 5 of Prompt Builder: tools are JSON Schema, and JSON Schema itself is the judge.
+//! Layer 5 of Prompt Builder: tools are JSON Schema, with a JSON Schema validator as the oracle.
 
 use agentd::ErrorKind;
 use agentd::compose::Variables;
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::seeds::s3_builder::{body, builder, tool};
 
-/// Checks what becomes of tools with a parameter of each of these schemas, and that JSON Schema itself says the same.
+/// Checks whether tools with a parameter of each of these schemas are accepted, and that a
+/// validator agrees.
 fn check_parameters(accepted: bool, schemas: &[Value]) {
     let mut wrong = Vec::new();
     for schema in schemas {
@@ -117,7 +118,7 @@ fn layer_5_json_schema_is_accepted() {
     );
 }
 
-/// A word of JSON Schema that stands where a name or a value is expected is only that.
+/// A JSON Schema keyword in the position of a name or a value is not a keyword.
 #[test]
 fn layer_5_names_and_values_are_not_keywords() {
     check_parameters(
@@ -175,7 +176,7 @@ fn layer_5_numbers_that_json_schema_forbids_are_refused() {
     );
 }
 
-/// To JSON Schema, `1.0` is an integer.
+/// In JSON Schema, `1.0` is an integer.
 #[test]
 fn layer_5_integers_may_have_a_decimal_point() {
     check_parameters(true, &[json!({"minLength": 1.0}), json!({"maxItems": 3.0})]);
@@ -203,7 +204,7 @@ fn layer_5_rare_json_schema_keywords_are_checked() {
     );
 }
 
-/// A schema may say which draft it keeps to; in draft 7 a list of items is a tuple.
+/// A schema can name its draft. In draft 7 a list of items is a tuple.
 #[test]
 fn layer_5_named_schema_draft_is_respected() {
     let pair = json!({"type": "array", "items": [{"type": "string"}, {"type": "number"}]});

@@ -11,7 +11,7 @@ use crate::support::foreman_pack::{
 };
 use crate::support::{TestProject, logged};
 
-/// 9.1 and 9.2: which text of each layer a model gets.
+/// 9.1 and 9.2: the text of each layer for a model.
 #[test]
 fn section_9_2_tier_based_prompt_assembly() {
     let table = [
@@ -59,7 +59,8 @@ fn section_9_2_tier_based_prompt_assembly() {
     }
 }
 
-/// 9.2 and 9.3: a model that is not in the matrix is of the medium tier and of medium reliability; that is logged.
+/// 9.2 and 9.3: a model outside the matrix has the medium tier and medium reliability, which is
+/// logged.
 #[test]
 fn section_9_2_an_unknown_model_is_medium() {
     let (prompt, log) = logged(|| prompt("brand-new-9000", "architect", &work("section_6_1")));
@@ -72,7 +73,8 @@ fn section_9_2_an_unknown_model_is_medium() {
     assert!(!prompt.contains("## EXAMPLE TURN"));
 }
 
-/// 9.3: low and medium are reminded, high and very high are not; the reminder names every tag, and forbids JSON.
+/// 9.3: low and medium reliability get the reminder, high and very high do not. It names every tag,
+/// and forbids JSON.
 #[test]
 fn section_9_3_xml_reliability_handling() {
     let table = [
@@ -133,7 +135,7 @@ fn section_9_3_by_reliability_alone() {
     }
 }
 
-/// `include_thinking_reminder: false` drops the reminder's line on thinking, and nothing else.
+/// `include_thinking_reminder: false` removes only the line about thinking.
 #[test]
 fn section_10_1_include_thinking_reminder() {
     for model in ["llama3.2:3b", "deepseek-chat", "gemini-2.0-flash", "gpt-4o"] {
@@ -165,7 +167,8 @@ fn section_10_1_include_thinking_reminder() {
     }
 }
 
-/// 9.4: a note for whatever has `gemini` in its name, in any case, after the reminder and before the history.
+/// 9.4: a note for every model with `gemini` in its name, in any case, after the reminder and
+/// before the history.
 #[test]
 fn section_9_4_gemini_special_handling() {
     let note = file("packs/foreman/gemini_note.md");
@@ -204,7 +207,7 @@ fn section_9_4_gemini_special_handling() {
     }
 }
 
-/// Models of low reliability learn the form from an example, which stands between the reminder and the history.
+/// Models of low reliability get an example between the reminder and the history.
 #[test]
 fn section_9_3_the_example_turn() {
     let work = StateDocument {
@@ -298,7 +301,7 @@ fn section_10_1_active_context() {
     assert!(!prompt.contains("own.md"));
 }
 
-/// `clear_cache`: a prompt file that was changed is read again, and not before.
+/// `clear_cache`: a changed prompt file is read again, and not before.
 #[test]
 fn section_10_1_clear_cache() {
     let project = TestProject::new();
@@ -331,7 +334,7 @@ fn section_10_1_an_unknown_mode_is_refused() {
     assert_eq!(error.kind(), ErrorKind::UnknownMode);
 }
 
-/// Appendix B's table, for each mode.
+/// The table of Appendix B, for each mode.
 const APPENDIX_B: [(&str, [u64; 3]); 5] = [
     ("identity", [500, 500, 200]),
     ("process_map", [1_000, 400, 0]),
@@ -381,7 +384,7 @@ fn section_6_3_size_of_a_state_at_each_tier() {
     }
 }
 
-/// Appendix B's subtotal: the five layers before the conversation together, with 6.1's state.
+/// Subtotal of Appendix B: the five layers before the conversation together, with the state of 6.1.
 #[test]
 fn appendix_b_subtotal() {
     let work = work("section_6_1");
@@ -402,8 +405,8 @@ fn appendix_b_subtotal() {
     }
 }
 
-/// Returns the tokens of history in a prompt of 6.1's state with 200 turns and Appendix B's message of 500 tokens, and
-/// the tokens of one turn.
+/// Returns the tokens of history in a prompt with the state of 6.1, 200 turns and the message of
+/// 500 tokens of Appendix B, and the tokens of one turn.
 fn history_with_a_long_message(
     tier: Tier,
     reliability: Reliability,
@@ -437,8 +440,9 @@ fn history_with_a_long_message(
     )
 }
 
-/// At Appendix B's total budgets, with its 500 tokens of message, the conversation gets its 4000, 2000 or 500 tokens,
-/// or less than one turn below that. At medium this includes the reminder that Appendix C's models get.
+/// With the total budgets of Appendix B and its message of 500 tokens, the conversation gets its
+/// 4000, 2000 or 500 tokens, or less than one turn below that. At medium this includes the reminder
+/// for the models of Appendix C.
 #[test]
 fn appendix_b_conversation_floor() {
     let table = [
@@ -458,8 +462,9 @@ fn appendix_b_conversation_floor() {
     }
 }
 
-/// For Appendix C's models at minimal the reminder and the example of a turn take room as well, which Appendix B does
-/// not plan for: with a message of 500 tokens the conversation gets 400 tokens or more, not always 500.
+/// For the models of Appendix C at minimal, the reminder and the example also take room, which
+/// Appendix B does not plan for: with a message of 500 tokens the conversation gets at least 400
+/// tokens, not always 500.
 #[test]
 fn appendix_b_not_yet_met_at_minimal_the_example_shortens_the_conversation() {
     let histories = MODES
@@ -474,7 +479,7 @@ fn appendix_b_not_yet_met_at_minimal_the_example_shortens_the_conversation() {
     );
 }
 
-/// Compares line by line; a line `[...]` of the expected text stands for one or more lines of prose.
+/// Compares line by line. A line `[...]` of the expected text matches one or more lines of prose.
 fn assert_shape(expected: &str, text: &str) {
     let lines: Vec<&str> = text.lines().collect();
     let chunks: Vec<Vec<&str>> = expected
@@ -498,7 +503,7 @@ fn assert_shape(expected: &str, text: &str) {
 const APPENDIX_D_MESSAGE: &str =
     "I think she learns to trust, but only specific people - not everyone";
 
-/// Appendix D, with the prose that is the pack's own left out.
+/// Appendix D, without the prose of the pack.
 #[test]
 fn appendix_d_example_assembled_prompt() {
     let work = work("appendix_d");
@@ -532,7 +537,7 @@ fn appendix_d_by_the_command() {
     );
 }
 
-/// A long session: 6.1's state, two hundred turns, fifty entries.
+/// A long session: the state of 6.1, two hundred turns, fifty entries.
 fn long_session() -> StateDocument {
     let knowledge = (1..=50)
         .map(|n| entry("world", &format!("law{n}"), &"the law holds ".repeat(8)))
@@ -598,7 +603,7 @@ fn section_9_1_one_state_fits_every_window() {
     }
 }
 
-/// Windows in which every token counts, at every tier and by an exact count.
+/// Windows in which every token matters, at every tier and with an exact count.
 #[test]
 fn section_9_1_a_tight_window_is_never_exceeded() {
     let work = long_session();

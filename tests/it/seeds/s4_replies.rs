@@ -1,4 +1,4 @@
-//! S4, sections 7 and 8: replies in the form that the foreman is taught, and what becomes of others.
+//! S4, sections 7 and 8: replies in the form that the foreman pack describes, and in other forms.
 
 use agentd::models::{CallOutcome, Mode, Response};
 use agentd::parse::{self, Context, Grammar};
@@ -16,7 +16,7 @@ fn read(mode: &str, reply: &str) -> Response {
     parse::parse(reply, &grammar(mode), &Context::default())
 }
 
-/// 7.1's structure, as it stands there, with values in place of its words in brackets.
+/// The structure of 7.1, with values in place of its words in brackets.
 #[test]
 fn section_7_1_response_structure() {
     let reply = "<thinking>\nThe flaw is missing.\n</thinking>\n\n<message>\n**CHALLENGE**: what does she want?\n</message>\n\n\
@@ -36,7 +36,7 @@ fn section_7_1_response_structure() {
     assert_eq!(response.stray, "");
 }
 
-/// The two complete replies that the shipped prose shows are read as they are meant.
+/// The two complete replies in the shipped prose are parsed as intended.
 #[test]
 fn examples_in_the_foreman_prose_are_parsed() {
     let example = std::fs::read_to_string(
@@ -62,7 +62,7 @@ fn examples_in_the_foreman_prose_are_parsed() {
     );
 }
 
-/// 7.2's lists in brackets, 8.2's types.
+/// The lists in brackets of 7.2, and the types of 8.2.
 #[test]
 fn section_7_2_values_have_schema_types() {
     let reply = "<message>Go.</message><action type=\"generate_scaffold\"><chapter>2</chapter><scene>11</scene>\
@@ -121,7 +121,8 @@ fn section_7_3_nested_tag_errors_are_parsed_best_effort() {
     assert!(response.actions.is_empty());
 }
 
-/// Section 8.1's table: the parameters of a valid request and the modes that permit it, in the order of `MODES`.
+/// The table of section 8.1: the parameters of a valid request and the modes that permit it, in the
+/// order of `MODES`.
 const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
     (
         "query_notebook",
@@ -180,7 +181,8 @@ const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
     ),
 ];
 
-/// Sections 8.1 and 8.3: each action is read in the modes that permit it and refused in the others.
+/// Sections 8.1 and 8.3: each action is accepted in the modes that permit it and refused in the
+/// others.
 #[test]
 fn section_8_1_actions_apply_only_in_their_modes() {
     let defined: Vec<String> = pack().actions.keys().cloned().collect();
@@ -213,7 +215,7 @@ fn section_8_1_actions_apply_only_in_their_modes() {
     }
 }
 
-/// What a strict parser of XML finds in a well-formed reply is what is read.
+/// A strict XML parser finds the same content in a well-formed reply.
 fn read_strictly(reply: &str) -> Value {
     let root = format!("<reply>{reply}</reply>");
     let document = roxmltree::Document::parse(&root).unwrap();
@@ -278,8 +280,8 @@ proptest! {
     }
 }
 
-/// 80 replies of a small model: none leads to an effect that it did not ask for. What only copies the prompt's example,
-/// what is damaged and what is cut off is refused.
+/// 80 replies of a small model: none has an effect that it did not request. Copies of the prompt's
+/// example, damaged requests and truncated ones are refused.
 #[test]
 fn small_model_replies_have_no_unrequested_effect() {
     let text = read_data("small_model/replies.json");
@@ -318,7 +320,7 @@ fn small_model_replies_have_no_unrequested_effect() {
                 .map(|action| action.values["key"].as_str().unwrap().to_owned()),
         );
     }
-    // Found by eye: these name something of their own, are whole and stand outside of code.
+    // Selected by hand: these have their own values, are complete and are outside of code.
     let asked = [
         "love_theme_theme_name",
         "fTL_travel_type",
@@ -333,8 +335,8 @@ fn small_model_replies_have_no_unrequested_effect() {
     assert_eq!(keys, asked);
 }
 
-/// Section 8.3 asks for the action to be executed. The pack has no operation for it yet, so the turn prints the message
-/// and reports the action as not carried out.
+/// Section 8.3 requires that the action is executed. The pack has no operation for it yet, so the
+/// turn prints the message and reports the action as not carried out.
 #[test]
 fn section_8_3_not_yet_executed_an_action_is_only_listed() {
     let project = TestProject::new();
