@@ -1,4 +1,4 @@
-//! Specs, proposals and tasks: what is read of them, each kind of fault with its line, and the commands on them.
+//! Specs, proposals and tasks: parsing, each kind of error with its line, and the commands.
 
 mod commands;
 mod merge;
@@ -14,14 +14,14 @@ use proptest::prelude::*;
 
 use crate::support::repository;
 
-/// The three seeds that are specs, as they were given.
+/// The three seed documents that are specs, unmodified.
 pub(super) const SEEDS: [&str; 3] = [
     "unified-prompt-system",
     "system-prompt-templates",
     "agent-orchestration-update",
 ];
 
-/// Returns a seed's text.
+/// Returns the text of a seed document.
 pub(super) fn seed(id: &str) -> String {
     fs::read_to_string(repository().join(format!("tests/data/spec/{id}.md"))).unwrap()
 }
@@ -99,7 +99,7 @@ fn requirements_and_scenarios_have_locations() {
     assert!(templates.requirements[3].text.contains("| `{{TASKS}}` |"));
 }
 
-/// What the shipped skeletons show must be what is checked.
+/// The shipped skeletons must have the form that is checked.
 #[test]
 fn skeletons_pass_the_form_check() {
     let skeleton = |name: &str| {
@@ -141,7 +141,7 @@ fn skeletons_pass_the_form_check() {
     );
 }
 
-/// The judge is a whole validator against the meta-schema.
+/// A complete validator with the meta-schema is the oracle.
 #[test]
 fn schema_check_agrees_with_the_meta_schema() {
     let values = [
@@ -222,7 +222,7 @@ fn plan_is_checked_as_a_whole() {
         told(&whole[1..]),
         ["proposal.md:1: the plan has no proposal.md"]
     );
-    // A report of a later phase is no part of a plan.
+    // The report of a later phase is not part of a plan.
     assert_eq!(
         told(&[&whole[..], &[("CHALLENGE.md", "")]].concat()),
         [""; 0]
@@ -275,7 +275,7 @@ fn unanswered_questions_are_open() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Whatever an agent writes, a document is read without a panic, and each fault has a line of it.
+    /// Any document is parsed without a panic, and each error has a line in it.
     #[test]
     fn any_text_can_be_checked(pieces in proptest::collection::vec(proptest::sample::select(vec![
         "---\n", "id: a\n", "<spec>\n", "</spec>\n", "# T\n", "## S\n", "### R1 - a\n", "### R1: \n", "### Scenario: b\n",

@@ -1,4 +1,4 @@
-//! Findings in reports as strong models write them, and what they make of a verdict.
+//! Findings in reports in the style of strong models, and their effect on a verdict.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ fn findings(pack: &Pack, report: &str) -> Vec<Finding> {
     collect_findings(&words, read_findings(report, &words, &[]), &[])
 }
 
-/// Returns the lines that a terminal shows of a report's findings.
+/// Returns the terminal lines of a report's findings.
 fn shown(file: &str) -> Vec<String> {
     let path = repository().join("tests/data/findings").join(file);
     let report = fs::read_to_string(path).unwrap();
@@ -65,7 +65,7 @@ fn both_packs_describe_findings_identically() {
     assert_eq!(read("sdd"), read("light"));
 }
 
-/// Returns what a turn counts as that says this, and whose report has these findings.
+/// Returns the result of a turn with this reply and these findings in its report.
 fn counts_as(pack: &Pack, mode: &str, said: ReviewResult, report: &str) -> ReviewResult {
     let spec = pack.mode(&Mode::new(mode).unwrap()).unwrap();
     let settlement = noted(&findings(pack, report));
@@ -144,7 +144,8 @@ fn section() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn added_finding_never_improves_a_result(
-        // One without a severity counts as major until another section of the same id gives it one.
+        // A finding without a severity counts as major until another section of the same id gives
+        // it one.
         sections in vec(section().prop_filter("rated", |section| section.contains("Severity")), 0..5),
         added in section().prop_filter("an open one", |section| !section.contains("settled")),
         at in any::<prop::sample::Index>(),

@@ -1,4 +1,5 @@
-//! Skeletons: shown as they must be written, so that a document that follows one is accepted.
+//! Skeletons: shown in the form that documents must have, so that a document that follows one is
+//! accepted.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use agentd::UnifiedPrompt;
 
 use crate::support::{TestProject, repository};
 
-/// Returns the shipped skeletons of a plan, as the prompt joins them.
+/// Returns the shipped skeletons of a plan, joined as in the prompt.
 fn shipped() -> String {
     let read = |name| {
         fs::read_to_string(repository().join(format!("packs/sdd/skeletons/{name}.md"))).unwrap()
@@ -33,7 +34,7 @@ fn plan_prompt_shows_skeletons_verbatim() {
         .run(&["prompt", "plan", "Add login", "--format", "flat"])
         .ok();
     assert!(flat.contains(&expected), "{flat}");
-    // A value of the caller's own is not the pack's text, and may not close a tag of the template.
+    // A value of the caller is not text of the pack, and cannot close a tag of the template.
     let own = project
         .run(&[
             "prompt",
@@ -64,7 +65,7 @@ fn filled_skeleton_passes_the_check() {
     project.write(path, fill(spec));
     let run = project.run(&["spec", "check", path]);
     assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
-    // The check is about the form: with the tag as it was shown before, it complains.
+    // The form check works: it rejects the tag in its earlier form.
     project.write(path, fill(spec).replace("</spec>", "<\\/spec>"));
     let run = project.run(&["spec", "check", path]);
     assert!(
@@ -74,7 +75,7 @@ fn filled_skeleton_passes_the_check() {
     );
 }
 
-/// Fills the blanks, such as `<Title>`, and leaves all else as it is.
+/// Fills the blanks, such as `<Title>`, and keeps everything else.
 fn fill(spec: &str) -> String {
     let mut filled = String::new();
     let mut rest = spec;

@@ -1,4 +1,4 @@
-//! `agentd spec`: what the commands print, and how they end.
+//! `agentd spec`: output and exit codes of the commands.
 
 use super::{SEEDS, login, seed};
 use crate::support::TestProject;

@@ -1,4 +1,4 @@
-//! Merging specs by hand-written examples.
+//! Spec merges, in hand-written examples.
 
 use agentd::spec::{SpecConflict, check_spec, merge, touched};
 
@@ -6,7 +6,7 @@ use super::login;
 
 const NOW: &str = "2026-02-01T10:00:00Z";
 
-/// Returns the sections of conflicts, each with why.
+/// Returns the conflicting sections, each with the reason.
 fn told(conflicts: &[SpecConflict]) -> Vec<String> {
     conflicts
         .iter()
@@ -18,7 +18,7 @@ fn conflicts(base: Option<&str>, current: Option<&str>, wanted: &str) -> Vec<Str
     told(&merge(base, current, wanted, NOW).unwrap_err())
 }
 
-/// Returns the spec with a third requirement behind the second.
+/// Returns the spec with a third requirement after the second.
 fn with_third(text: &str, title: &str) -> String {
     let third = format!("\n### R3 - {title}\n\nIt is logged.\n\n## Acceptance");
     text.replace("total: 2", "total: 3")
@@ -151,7 +151,7 @@ fn two_edits_of_one_section_conflict() {
         found[0].wanted.as_deref(),
         Some("### R2: Locked\n\nThree wrong passwords lock it for a day.")
     );
-    // The same edit on both sides is none.
+    // The same edit on both sides is not a conflict.
     assert!(
         merge(Some(&base), Some(&current), &current, NOW)
             .unwrap()
@@ -234,7 +234,7 @@ fn missing_or_invalid_spec_conflicts() {
         conflicts(Some(&base), Some(&base), &broken),
         [format!("the change's spec: {why}")]
     );
-    // What was broken when the change was planned may have been mended since.
+    // A spec that was invalid when the change was planned may have been repaired since.
     assert!(merge(Some(&broken), Some(&base), &wanted, NOW).is_ok());
     let other = base.replace("id: login", "id: logout");
     assert_eq!(
@@ -263,7 +263,7 @@ fn titles_are_merged_like_sections() {
     );
 }
 
-/// A section that is renamed on one side takes nothing with it that the other side puts into it.
+/// A section that is renamed on one side does not move additions that the other side makes in it.
 #[test]
 fn part_without_a_section_conflicts() {
     let base = login();
@@ -277,7 +277,7 @@ fn part_without_a_section_conflicts() {
         conflicts(Some(&base), Some(&renamed), &with_third(&base, "Log")),
         [why]
     );
-    // What both have moves along.
+    // Content that both sides have moves along.
     let edited = base.replace("lock the account", "lock it");
     for (current, wanted) in [(&renamed, &edited), (&edited, &renamed)] {
         let merged = merge(Some(&base), Some(current), wanted, NOW).unwrap();
@@ -313,7 +313,7 @@ fn empty_result_conflicts() {
 fn other_headings_are_merged_in_place() {
     let base = login().replace("\n## Acceptance", "\n### Notes\n\nOne.\n\n## Acceptance");
     let current = base.replace("lock the account", "lock it");
-    // It belongs to what it follows.
+    // The heading belongs to the part before it.
     let merged = merge(
         Some(&base),
         Some(&current),

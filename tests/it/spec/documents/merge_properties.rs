@@ -1,4 +1,4 @@
-//! What holds for every merge: nothing is lost, nothing is made up, and the result is a spec.
+//! Properties of every merge: nothing is lost, nothing is invented, and the result is a valid spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 
 const NOW: &str = "2026-02-01T10:00:00Z";
 
-/// Parts by the section in which they stand: a section's text, and its requirements, scenarios and other headings.
+/// Parts by section: the text of a section, and its requirements, scenarios and other headings.
 type Plan = Vec<(&'static str, &'static str, Vec<(String, &'static str)>)>;
 
 const WORDS: [&str; 6] = [
@@ -52,7 +52,7 @@ fn written(plan: &Plan, title: &str) -> String {
     )
 }
 
-/// The parts of a spec that passes the check: requirement R1 is always there, all else may be.
+/// The parts of a valid spec: requirement R1 always exists, all other parts are optional.
 fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
     let part = prop_oneof![
         (2..6_usize).prop_map(|n| format!("R{n} - Title")),
@@ -80,7 +80,7 @@ fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
         })
 }
 
-/// Leaves out each heading but the first of its kind.
+/// Removes each heading except the first of its kind.
 fn without_doubles(mut plan: Plan) -> Plan {
     let mut used = BTreeSet::new();
     for (_, _, parts) in &mut plan {
@@ -93,7 +93,7 @@ fn spec() -> impl Strategy<Value = String> {
     plan().prop_map(|(plan, title)| written(&plan, title))
 }
 
-/// A spec, and two that have been made from it by changing some of its sections: most merge, some do not.
+/// A spec, and two versions of it with some sections changed: most pairs merge, some conflict.
 fn versions() -> impl Strategy<Value = [String; 3]> {
     let masks = vec(proptest::bool::weighted(0.5), 8);
     (plan(), plan(), plan(), masks).prop_map(|((base, title), one, other, masks)| {
@@ -113,7 +113,7 @@ fn versions() -> impl Strategy<Value = [String; 3]> {
     })
 }
 
-/// Merges `versions` a few hundred times: a test that sees nothing but conflicts would prove little.
+/// Merges `versions` a few hundred times. A test with nothing but conflicts would prove little.
 #[test]
 fn generated_versions_both_merge_and_conflict() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -125,7 +125,8 @@ fn generated_versions_both_merge_and_conflict() {
     assert!((60..240).contains(&merged), "{merged} of 300");
 }
 
-/// Cuts a spec's body at its headings, by another rule than the program's: texts by heading.
+/// Splits the body of a spec at its headings, with a different rule than the program: texts by
+/// heading.
 fn sections(text: &str) -> BTreeMap<String, String> {
     let body = text
         .split_once("<spec>")
@@ -165,7 +166,7 @@ proptest! {
     fn unchanged_side_changes_nothing(base in spec(), edited in spec()) {
         let wanted = merge(Some(&base), Some(&base), &edited, NOW).unwrap();
         prop_assert_eq!(sections(&wanted), sections(&edited));
-        // Nobody else was there: the order is that of the change, too.
+        // Only one side changed: the order is also that of the change.
         prop_assert_eq!(Spec::read(&wanted).unwrap().title, Spec::read(&edited).unwrap().title);
         let order = |text: &str| text.split_once("<spec>").unwrap().1.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
         prop_assert_eq!(order(&wanted), order(&edited));
@@ -184,10 +185,10 @@ proptest! {
                 let merged = sections(&merged);
                 for name in names {
                     let (old, now, new, got) = (old.get(name), now.get(name), new.get(name), merged.get(name));
-                    // Each edit of either side is there; where neither has edited, all stays.
+                    // Every edit of either side is present. Without an edit, the text is unchanged.
                     prop_assert!(now == old || got == now, "{}: the current edit is lost", name);
                     prop_assert!(new == old || got == new, "{}: the wanted edit is lost", name);
-                    prop_assert!(now != old || new != old || got == old, "{}: made up", name);
+                    prop_assert!(now != old || new != old || got == old, "{}: invented", name);
                 }
                 prop_assert!(merged.keys().all(|name| now.contains_key(name) || new.contains_key(name)));
             }
@@ -197,7 +198,7 @@ proptest! {
                     let texts = [(&found.base, &old), (&found.current, &now), (&found.wanted, &new)];
                     for (text, of) in texts.into_iter().filter(|_| found.section.starts_with('#')) {
                         let known = text.as_ref().is_none_or(|text| of.values().any(|known| known == text));
-                        prop_assert!(known, "{:?} is of no version", text);
+                        prop_assert!(known, "{:?} is in no version", text);
                     }
                 }
             }
@@ -209,7 +210,7 @@ proptest! {
         let base = Some(base).filter(|_| !is_new);
         let names = |current: &str, wanted: &str| {
             let found = merge(base.as_deref(), Some(current), wanted, NOW).err().unwrap_or_default();
-            // The title of the document is no part of its first section's name.
+            // The title of the document is not part of the name of its first section.
             let key = |section: &str| if section.starts_with("# ") { "#".to_owned() } else { section.to_owned() };
             found.iter().map(|found| key(&found.section)).collect::<BTreeSet<_>>()
         };

@@ -1,4 +1,4 @@
-//! `tasks.md`: what is read of it, the order of tasks, and boxes ticked in place.
+//! `tasks.md`: parsing, the order of tasks, and ticking checkboxes in place.
 
 use agentd::spec::{Tasks, tick};
 use proptest::prelude::*;
@@ -76,7 +76,7 @@ fn dependencies_come_first_otherwise_file_order() {
     );
 }
 
-/// A chain as long as this would end a recursive walk.
+/// A chain long enough to overflow the stack of a recursive walk.
 #[test]
 fn long_dependency_chain_is_ordered() {
     let tasks: String = (0..50_000)
