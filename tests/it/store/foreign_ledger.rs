@@ -1,4 +1,5 @@
-//! A ledger that a repository brings along is not believed: neither its prompts are sent nor its effects carried out.
+//! A ledger that comes with a repository is not trusted: neither are its prompts sent nor its
+//! effects applied.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use agentd::orchestrator::{AcceptNow, Workspace, WorkspaceOptions, open_ledger};
 
 use crate::support::{TestProject, files_below, program, write};
 
-/// A project whose user has an agent that notes each of its calls.
+/// A project whose user has an agent that logs each of its calls.
 fn project() -> TestProject {
     let project = TestProject::new();
     let (agent, calls) = (program("fake_agent"), project.home().join("calls"));
@@ -38,7 +39,7 @@ const TURN: [&str; 7] = [
     "evil",
 ];
 
-/// Copies the ledger of a project whose last turn was killed before its agent was called.
+/// Copies the ledger of a project whose last turn was killed before the call of its agent.
 fn bring_along(from: &TestProject, to: &Path) {
     let killed = from
         .command(&TURN)
@@ -101,12 +102,12 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
         (shown.code, shown.stdout.as_str()),
         (1, "new       .agentd/ledger.db\n")
     );
-    // Every file of a copy is another one than before, so it seems that all were changed.
+    // Every file of a copy has a new identity, so all of them count as changed.
     victim
         .run(&["resume", "evil", "--trust"])
         .fails(8, &["files were changed", "--again"]);
     victim.run(&["resume", "evil", "--trust", "--again"]).ok();
-    assert_eq!(calls(&victim), 1, "accepted for one run");
+    assert_eq!(calls(&victim), 1, "trusted for one run");
     victim.run(&["resume", "evil"]).fails(4, &words);
     assert_eq!(
         victim.run(&["trust"]).ok(),

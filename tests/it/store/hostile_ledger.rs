@@ -1,4 +1,5 @@
-//! A ledger whose schema is not ours is refused before a row is read: views, triggers and other objects are programs.
+//! A ledger with a foreign schema is refused before a row is read, because views and triggers are
+//! programs.
 
 use std::path::Path;
 
@@ -8,11 +9,11 @@ use rusqlite::Connection;
 
 use crate::support::TestProject;
 
-/// A query that never ends and takes more and more memory.
+/// A query that never ends and uses more and more memory.
 const ENDLESS: &str =
     "WITH RECURSIVE n (x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT x FROM n";
 
-/// Makes a ledger, and applies a change to its schema.
+/// Creates a ledger, and changes its schema.
 fn hostile(root: &Path, change: &str) {
     drop(SqliteStore::open(root).unwrap());
     let database = Connection::open(root.join(".agentd/ledger.db")).unwrap();
@@ -81,7 +82,7 @@ fn foreign_schema_object_is_refused_by_name() {
     }
 }
 
-/// What an older version lacks is no reason to read what it must not have.
+/// Missing objects of an older version do not excuse foreign ones.
 #[test]
 fn foreign_object_is_refused_in_an_older_ledger() {
     let folder = tempfile::tempdir().unwrap();

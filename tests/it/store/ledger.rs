@@ -1,9 +1,10 @@
-//! The ledger: every store answers alike, keeps all of an entry or nothing, and lets only the newest lease write.
+//! The ledger: all stores behave identically, record an entry atomically, and accept writes only
+//! with the newest lease.
 
 mod budget;
 #[expect(
     clippy::print_stdout,
-    reason = "a child process tells its parent how far it has come"
+    reason = "a child process reports its progress to its parent"
 )]
 mod crash;
 mod damage;
@@ -23,11 +24,8 @@ use agentd::models::{
 };
 use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
 
-/// Runs a test on every store, new and empty.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test that fails tells on which store"
-)]
+/// Runs a test on every kind of store, new and empty.
+#[expect(clippy::print_stdout, reason = "a failing test names its store")]
 fn each(test: impl Fn(&(dyn Store + Sync))) {
     println!("in memory");
     test(&MemoryStore::default());
@@ -293,7 +291,7 @@ fn locked_sessions_are_listed_with_their_heartbeat() {
     });
 }
 
-/// One event of every kind, in an order in which they can happen.
+/// One event of every kind, in a possible order.
 fn every_event() -> Vec<Event> {
     let mut work = StateDocument::default();
     work.sections.insert(
@@ -395,7 +393,7 @@ fn events_round_trip() {
         };
         record(&one, first, at(1));
         record(&two, &[Event::Ended { done: true }], at(2));
-        // A clock that goes back changes no order. A time between two milliseconds counts as the earlier one.
+        // A clock that goes back does not change the order. Times are truncated to milliseconds.
         record(&one, rest, at(0) - Duration::from_micros(1));
         let times = [at(1); 4]
             .into_iter()
@@ -489,7 +487,7 @@ fn events_must_name_existing_texts() {
             assert!(error.message().contains(&blob_id(text).0), "{error}");
             assert_eq!(store.events(&lease.session).unwrap(), []);
             assert_eq!(store.blob(&blob_id(blobs[0])).unwrap(), None);
-            // What another session has kept is as good.
+            // A text stored by another session can be used.
             let other = claim(store, "another");
             store
                 .commit(
@@ -635,7 +633,7 @@ fn turns_are_listed_newest_last_up_to_the_limit() {
     });
 }
 
-/// No step is committed twice, and none without the one that it rests on.
+/// No step is committed twice, and none without the step it depends on.
 #[test]
 fn invalid_transition_is_refused() {
     let start = |turn| Event::Started(Box::new(started(turn)));
@@ -747,7 +745,7 @@ fn usage_is_summed_by_session_agent_and_model() {
         take(&a, 1, "claude", None, &[5]);
         take(&b, 3, "claude", Some("opus"), &[4]);
         take(&b, 4, "claude", None, &[8]);
-        // A turn that never called its agent has used nothing; an open call has not yet.
+        // A turn without a call has no usage, and neither has an open call.
         take(&a, 2, "codex", None, &[]);
         commit(
             store,

@@ -1,4 +1,4 @@
-//! Budgets: reserved before a call, settled after it, and never exceeded, however many share one.
+//! Budgets: reserved before a call, settled after it, and never exceeded by any number of callers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -70,7 +70,8 @@ fn call_counts_as_reserved_until_settled() {
         };
         commit(store, &lease, free, &[answer(1, 1, cost, 1_001)]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
-        // The same turn, called once more by another run: a turn of that run too, but no new one of the session.
+        // The same turn, called again by another run: it counts for that run, but not again for the
+        // session.
         commit(store, &lease, free, &[called(1, 2, "two", tokens(50))]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
         assert_eq!(of(Scope::Run("two")), spent(tokens(50), 1, 0));
@@ -81,7 +82,7 @@ fn call_counts_as_reserved_until_settled() {
         assert_eq!(of(Scope::Session(&lease.session)), spent(both, 1, 2));
         commit(store, &lease, free, &[answer(1, 2, tokens(0), 999)]).unwrap();
         assert_eq!(of(Scope::Session(&lease.session)), spent(cost, 1, 2));
-        // A run counts over all sessions; a run and a session of the same name are two things.
+        // A run counts over all sessions. A run and a session of the same name are separate.
         let other = claim(store, "one");
         commit(
             store,
@@ -106,7 +107,8 @@ fn call_counts_as_reserved_until_settled() {
     });
 }
 
-/// Two turns of 40 tokens, 40 cents and 4 s are taken; the third call reserves 30 tokens and 30 cents.
+/// Two turns of 40 tokens, 40 cents and 4 s are taken. The third call reserves 30 tokens and 30
+/// cents.
 #[test]
 fn call_over_budget_is_refused_and_not_recorded() {
     const CENT: u64 = 10_000;
@@ -192,7 +194,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
         };
         each(|store| {
             for (number, (caps, words)) in cases.iter().enumerate() {
-                // A session and a run of its own for each case.
+                // A separate session and run for each case.
                 let (name, run) = (format!("session-{number}"), format!("run-{number}"));
                 let (lease, whose) = (claim(store, &name), whose.replace("NAME", &name));
                 for turn in [1, 2] {
@@ -260,7 +262,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
             error.message(),
             "the budget of this run allows 1 turns, and 1 are taken"
         );
-        // Another run may call it again, for the session has that turn already.
+        // Another run may call it again, because the session already counts that turn.
         commit(store, &lease, budget, &[called(1, 3, "another", tokens(1))]).unwrap();
     });
 }
@@ -310,7 +312,8 @@ fn any_reported_usage_is_accepted() {
     });
 }
 
-/// Takes turns in a session of its own until the run has nothing left; returns how many.
+/// Takes turns in a separate session until the budget of the run is exhausted. Returns their
+/// number.
 fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU64) -> u64 {
     let lease = claim(store, session.as_str());
     for turn in 1.. {
@@ -333,7 +336,8 @@ fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU6
     unreachable!()
 }
 
-/// A call is refused above this much of a budget at the latest, and what was reserved is more than what is spent.
+/// Calls are refused above this part of a budget, because reservations are larger than actual
+/// usage.
 const REFUSED: u64 = 30;
 
 #[test]
@@ -358,7 +362,8 @@ fn eight_threads_never_exceed_a_shared_budget() {
         let total = store.spent(&Scope::Run("run")).unwrap().amount.tokens;
         assert_eq!(total, turns * 20);
         assert!(most.into_inner() <= 1_000);
-        // Whoever is refused goes; the last to be refused is alone, with nothing reserved but its own.
+        // A refused thread ends. The last one to be refused is alone, with only its own
+        // reservation.
         assert!((1_000 - REFUSED..=1_000).contains(&total), "{total}");
     });
 }

@@ -1,4 +1,4 @@
-//! Many processes, processes that are killed, and disks that are full: nothing that was acknowledged is lost.
+//! Concurrent processes, killed processes and full disks: nothing acknowledged is lost.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,10 +16,10 @@ use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
 use super::{TEXTS, answered, at, called, claim, holder, replied, session, started, tokens};
 use crate::support::{did_not_run, test_name};
 
-/// What tells a process of this binary that it is a child, and what it is to do.
+/// Environment variable that makes a process of this binary a child, with its role as the value.
 const ROLE: &str = "AGENTD_TEST_LEDGER_ROLE";
 
-/// Returns this binary, ready to play a role in a folder.
+/// Returns a command for this binary that plays a role in a folder.
 fn child(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -59,7 +59,7 @@ fn child_plays_its_role() {
     println!("played");
 }
 
-/// Takes a whole turn, with a text of its own, in one entry.
+/// Takes a whole turn with a unique text, in one entry.
 fn take(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
     let own = text(turn);
     let mut answer = answered(turn, 1, tokens(20), 5);
@@ -82,7 +82,7 @@ fn take(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
     )
 }
 
-/// Twenty thousand bytes that belong to a turn alone.
+/// Returns twenty thousand bytes that are unique to a turn.
 fn text(turn: u64) -> Vec<u8> {
     let mut text = vec![0; 20_000];
     blake3::Hasher::new()
@@ -102,14 +102,14 @@ fn last_turn(store: &dyn Store, name: &str) -> u64 {
     rows.last().map_or(0, |row| row.turn)
 }
 
-/// Takes the session over from whoever was killed, and takes turns until it is killed too.
+/// Takes over the session of the killed process, and takes turns until it is killed as well.
 fn forever(store: &dyn Store, name: &str) {
     let over = store.held().unwrap().first().map(|held| held.fence);
     let Claim::Granted(lease) = store
         .claim(&session(name), &holder("x"), over, at(0))
         .unwrap()
     else {
-        panic!("the session is held");
+        panic!("the session is locked");
     };
     for turn in last_turn(store, name) + 1.. {
         take(store, &lease, turn).unwrap();
@@ -117,7 +117,7 @@ fn forever(store: &dyn Store, name: &str) {
     }
 }
 
-/// Checks that turns 1 to `last` are there, each whole.
+/// Checks that turns 1 to `last` exist and are complete.
 fn check_whole(store: &SqliteStore, name: &str, last: u64) {
     let events = store.events(&session(name)).unwrap();
     assert_eq!(events.len() as u64, 4 * last);
@@ -133,7 +133,7 @@ fn check_whole(store: &SqliteStore, name: &str, last: u64) {
 fn four_processes_write_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a", "b", "c", "d"];
-    // None of them finds a ledger, so they make one together too.
+    // No ledger exists, so they also create it concurrently.
     let all = names.map(|name| {
         child(&format!("write {name}"), folder.path())
             .spawn()
@@ -172,7 +172,7 @@ fn one_of_eight_processes_gets_the_session() {
     }
 }
 
-/// Kills a child after it has acknowledged so many turns; returns the last that it acknowledged.
+/// Kills a child after it has acknowledged a number of turns. Returns the last acknowledged turn.
 fn kill_after(mut child: Child, turns: usize) -> Option<u64> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let acknowledged =
@@ -268,7 +268,7 @@ fn full_disk_loses_nothing() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output();
-    // The last line tells that the child came to its end, not that nothing was started.
+    // The last line proves that the child ran to its end, not only that it was started.
     let played = |text: &[u8]| String::from_utf8_lossy(text).contains("played");
     match output {
         Ok(output) if played(&output.stdout) => assert!(output.status.success()),
@@ -277,12 +277,12 @@ fn full_disk_loses_nothing() {
         }
         _ => did_not_run(
             "full_disk_loses_nothing",
-            "a disk of its own needs namespaces, and namespaces are not granted",
+            "a separate disk needs namespaces, which are not permitted",
         ),
     }
 }
 
-/// Tries to open what may only be read.
+/// Tries to open a read-only ledger.
 fn read_only(folder: &Path) {
     for opened in [
         SqliteStore::open(folder).map(|_| ()),
@@ -305,7 +305,7 @@ fn unwritable_ledger_is_reported() {
         (".agentd/ledger.db", 0o400),
         (".agentd/.gitignore", 0o400),
     ];
-    // Root may write to anything, so it lets someone else try.
+    // Root can write everywhere, so another user has to try.
     let nobody = 65_534;
     let mut child = child("read-only", folder.path());
     for (name, mode) in modes {
@@ -329,7 +329,7 @@ fn unwritable_ledger_is_reported() {
         ),
         Err(_) => did_not_run(
             "unwritable_ledger_is_reported",
-            "no other user may run the tests, and namespaces are not granted",
+            "no other user can run the tests, and namespaces are not permitted",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! A ledger that was changed behind our back: what of it is wrong is named, and nothing panics.
+//! A ledger that was changed from outside: the damage is named, and nothing panics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{TEXTS, at, claim, commit, every_event, session};
 
 const LONG: &[u8] = &[b'x'; 10_000];
 
-/// Makes a ledger with two sessions of ten events each; returns its file.
+/// Creates a ledger with two sessions of ten events each. Returns its file.
 fn ledger(root: &Path) -> PathBuf {
     let store = SqliteStore::open(root).unwrap();
     for name in ["a", "b"] {
@@ -35,7 +35,7 @@ fn ledger(root: &Path) -> PathBuf {
     root.join(".agentd/ledger.db")
 }
 
-/// Removes all of a session but what links it to the others.
+/// Removes all rows of a session except those that link it to others.
 const REMOVE_A: &str = "DELETE FROM calls WHERE turn = 1; DELETE FROM turns WHERE id = 1; \
                         DELETE FROM totals WHERE name = 'a'; UPDATE totals SET tokens = tokens / 2, turns = 1; \
                         DELETE FROM sessions WHERE id = 1; DELETE FROM events WHERE session = 1";
@@ -45,7 +45,8 @@ const REMOVE_B: &str = "DELETE FROM calls WHERE turn = 2; DELETE FROM turns WHER
                         DELETE FROM totals WHERE name = 'b'; UPDATE totals SET tokens = tokens / 2, turns = 1; \
                         DELETE FROM sessions WHERE id = 2; DELETE FROM events WHERE session = 2";
 
-/// Changes rows of a ledger as someone does who leaves no other trace: the triggers that forbid it are there afterwards.
+/// Changes rows of a ledger without any other trace: the triggers that forbid it are restored
+/// afterwards.
 pub(super) fn change_unseen(file: &Path, change: &str) {
     let database = Connection::open(file).unwrap();
     let select = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'";
@@ -198,7 +199,7 @@ fn text_with_a_wrong_hash_is_not_returned() {
     }
 }
 
-/// Returns all that a ledger tells of what happened; an error if something of it is not as it was recorded.
+/// Returns the whole history in a ledger; an error if any part differs from the recorded one.
 fn told(root: &Path) -> Result<String, String> {
     let words = |error: agentd::Error| {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
@@ -229,7 +230,7 @@ fn told(root: &Path) -> Result<String, String> {
     Ok(told)
 }
 
-/// Whatever byte of the file is changed, what happened is told as it was or not at all.
+/// For any changed byte of the file, the history is returned unchanged or not at all.
 #[test]
 fn changed_byte_is_detected_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +238,7 @@ fn changed_byte_is_detected_or_harmless() {
     let original = fs::read(&file).unwrap();
     let before = told(folder.path()).unwrap();
     let mut noticed = 0;
-    // The whole header, and then every so many bytes, so that every kind of page has its turn.
+    // The whole header, then bytes at regular intervals, so that every kind of page is covered.
     for offset in (0..100)
         .step_by(3)
         .chain((100..original.len()).step_by(211))

@@ -1,4 +1,4 @@
-//! The ledger on disk: whose it is, what it costs, and what is not opened.
+//! The ledger on disk: its owner, its size, and files that are not opened.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -21,7 +21,7 @@ fn ledger(root: &Path) -> std::path::PathBuf {
     root.join(".agentd/ledger.db")
 }
 
-/// Checks that a ledger is not opened, in either way, and why.
+/// Checks that neither way opens the ledger, and checks the reason.
 fn refused(root: &Path, words: &str) {
     let opened = [
         SqliteStore::open(root).map(|_| ()),
@@ -62,7 +62,7 @@ fn ledger_is_private_and_ignored_by_git() {
     assert_eq!(
         files_below(&root.join(".agentd")).len(),
         2,
-        "nothing is left open"
+        "no file is left open"
     );
 }
 
@@ -116,7 +116,7 @@ fn links_and_special_files_are_not_opened() {
     fs::create_dir(ledger(file.path())).unwrap();
     refused(file.path(), ".agentd/ledger.db is not what agentd made");
 
-    // What SQLite keeps beside the database must not lead elsewhere either.
+    // Files that SQLite keeps next to the database must not be links either.
     let beside = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(beside.path()).unwrap());
     let target = beside.path().join("target");
@@ -127,7 +127,7 @@ fn links_and_special_files_are_not_opened() {
         fs::remove_file(beside.path().join(".agentd").join(name)).unwrap();
     }
 
-    // The project itself may be reached through a link.
+    // The path of the project itself may contain a link.
     let link = folder.path().join("link");
     symlink(elsewhere.path(), &link).unwrap();
     SqliteStore::open(&link).unwrap();
@@ -141,7 +141,7 @@ fn files_of_another_user_are_not_opened() {
         if chown(folder.path().join(name), Some(12_345), None).is_err() {
             did_not_run(
                 "files_of_another_user_are_not_opened",
-                "only root gives files away, and namespaces are not granted",
+                "only root can change owners, and namespaces are not permitted",
             );
             return;
         }
@@ -235,7 +235,8 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// Records turns whose prompts have nine pieces in common and one of their own; returns the size of the database.
+/// Records turns whose prompts share nine pieces and differ in one. Returns the size of the
+/// database.
 fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();
@@ -275,7 +276,7 @@ fn turns_with_similar_prompts_share_storage() {
     let random = |number| noise(number, PIECE);
     let (one, ten) = (size_of(1, random), size_of(10, random));
     assert!(one < 1_150_000, "{one}");
-    // Nine pieces more, not ninety.
+    // Nine more pieces, not ninety.
     assert!(ten - one < 9 * 115_000, "{one} {ten}");
     let text = |number| {
         format!("line of a file, number {number}\n")

@@ -1,4 +1,5 @@
-//! What was measured: kept by agent, model and kind, the newest only, and in ledgers of the first version too.
+//! Measurements: stored by agent, model and kind, only the newest, and in ledgers of the first
+//! version as well.
 
 use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
 use agentd::store::{Figures, MAX_MEASUREMENTS, SqliteStore, Store};
@@ -137,7 +138,7 @@ fn ledger_of_an_earlier_version_is_upgraded() {
     }
 }
 
-/// Makes a ledger, takes from it what an earlier version did not have, and goes on with it.
+/// Creates a ledger, removes objects that an earlier version lacks, and continues with it.
 fn goes_on(older: &str) {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever is asked of them in whatever order, the stores give the same answers.
+//! For any sequence of operations, the stores give the same results.
 
 use agentd::models::{Amount, Answered, Budget, CallOutcome, Caps, Event, SessionId};
 use agentd::store::{Claim, Entry, Lease, MemoryStore, Scope, SqliteStore, Store, Turns, blob_id};
@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Takes a step and returns the answer in words. `leases` are those that were granted, the newest first.
+/// Performs a step and returns its result as text. `leases` are the granted ones, the newest first.
 fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> String {
     let done = |result: agentd::Result<()>| match result {
         Ok(()) => "done".to_owned(),
@@ -132,7 +132,7 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
     }
 }
 
-/// Returns all that a store tells.
+/// Returns the whole content of a store.
 fn told(store: &dyn Store) -> Vec<String> {
     let sessions: Vec<SessionId> = SESSIONS.map(session).into();
     let mut told = vec![
@@ -179,7 +179,7 @@ proptest! {
         }
         prop_assert_eq!(told(&disk), told(&memory));
         prop_assert_eq!(disk.verify().unwrap(), Vec::<String>::new());
-        // What was told was kept.
+        // Every reported record was stored.
         drop(disk);
         let reopened = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
         prop_assert_eq!(told(&reopened), told(&memory));

@@ -1,4 +1,5 @@
-//! A ledger that is edited while a session is held: an agent runs as the same user and can write to the file.
+//! A ledger edited while a session is locked: an agent runs as the same user and can write to the
+//! file.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::{at, claim, commit, every_event, session};
 
 const ID: &str = "the-same";
 
-/// Makes a ledger with a session `a` of another run that is over, and a session `mine` that is held.
+/// Creates a ledger with a session `a` of a finished run, and a locked session `mine`.
 fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
     let store = SqliteStore::open_as(root, ID).unwrap();
     let lease = claim(&store, "a");
@@ -43,7 +44,7 @@ fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
     (store, lease)
 }
 
-/// Fails unless the ledger is refused, with these words, and nothing more is recorded.
+/// Fails unless the ledger is refused with this message, and nothing more is recorded.
 fn refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, words: &str) {
     let error = store.check_unchanged(lease, marks).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LedgerChanged);
@@ -80,7 +81,8 @@ fn concurrent_records_are_not_tampering() {
     store.check_unchanged(&lease, &marks).unwrap();
 }
 
-/// Replaces bytes of a file without SQLite; the length stays the same. Returns false if they are not there.
+/// Replaces bytes of a file without SQLite, with the same length. Returns false if they do not
+/// occur.
 fn edit_raw(file: &Path, from: &str, to: &str) -> bool {
     assert_eq!(from.len(), to.len());
     let mut bytes = fs::read(file).unwrap();
@@ -98,7 +100,7 @@ fn edit_raw(file: &Path, from: &str, to: &str) -> bool {
     !places.is_empty()
 }
 
-/// An edit of the bytes of the database or of its log, which SQLite itself does not notice.
+/// An edit of the bytes of the database or of its log, which SQLite does not detect.
 #[test]
 fn edit_without_sqlite_is_detected() {
     for name in ["ledger.db", "ledger.db-wal"] {
@@ -169,7 +171,8 @@ fn changed_row_is_detected_and_named() {
     }
 }
 
-/// The chain has no key, so whoever edits the ledger can make it whole again; what this process remembers shows it.
+/// The chain has no key, so an attacker can rehash the ledger. The hashes in memory of this process
+/// reveal it.
 #[test]
 fn rehashed_ledger_is_detected() {
     let (folder, forged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -221,7 +224,7 @@ fn older_copy_is_detected() {
     );
 }
 
-/// Only the holder of a lease may write, but a lease is nothing more than a number in the file.
+/// Only the holder of a lease may write, but a lease is just a number in the file.
 #[test]
 fn foreign_event_in_a_locked_session_is_detected() {
     let folder = tempfile::tempdir().unwrap();
