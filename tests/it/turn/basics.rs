@@ -1,4 +1,4 @@
-//! The whole line, thin: one turn from before to advance, with a scripted agent and a ledger in memory.
+//! One whole turn from start to recorded result, with a scripted agent and a ledger in memory.
 
 use agentd::agent::Scripted;
 use agentd::models::{ConversationTurn, Event, Mode, SessionId, State, StateDocument};
@@ -19,7 +19,7 @@ fn ask(mode: &str, text: &str) -> TurnRequest {
     }
 }
 
-/// Takes a turn with `script.yaml` by the command, on the change `add-login`.
+/// Takes a turn with `script.yaml` through the command line, on the change `add-login`.
 fn turn(project: &TestProject, mode: &str, text: &str, more: &[&str]) -> Run {
     let args = [
         "turn",
@@ -221,7 +221,7 @@ fn link_out_of_the_project_is_not_written_through() {
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// Neither a folder nor a file appears where a link inside the change leads.
+/// Neither a folder nor a file is created at the target of a link inside the change.
 #[test]
 fn link_inside_a_change_is_not_written_through() {
     let project = TestProject::new();
@@ -245,7 +245,7 @@ fn link_inside_a_change_is_not_written_through() {
         );
         assert!(
             run.stderr.contains("next       plan"),
-            "what was not done keeps the mode: {}",
+            "an unfinished step keeps the mode: {}",
             run.stderr
         );
         std::fs::remove_file(&specs).unwrap();
@@ -320,7 +320,7 @@ fn unfinished_action_keeps_the_mode() {
     assert!(!project.root().join("agentd").exists());
 }
 
-/// A plan may go without a verdict, but not with one that is worse than PASS and not clear.
+/// A plan needs no verdict, but an unclear one that is worse than PASS counts.
 #[test]
 fn unclear_verdict_differs_from_none() {
     for reply in [
@@ -339,7 +339,7 @@ fn unclear_verdict_differs_from_none() {
     }
 }
 
-/// A replaced file keeps its permissions; a new one gets those of any new file.
+/// A replaced file keeps its permissions, and a new file gets the default ones.
 #[test]
 fn written_files_have_ordinary_permissions() {
     use std::os::unix::fs::PermissionsExt;
@@ -372,9 +372,9 @@ fn written_files_have_ordinary_permissions() {
     );
 }
 
-/// From turn to turn the ledger remembers where the history began, so that a pack with hysteresis keeps it there.
-/// The pack takes ten turns and cuts to 85 %: of 12 the last ten; of 13, which are too many since then, the last eight; of
-/// 14 the same and one more.
+/// The ledger records the start of the history, so that a pack with hysteresis keeps it from turn
+/// to turn. The pack shows ten turns and cuts to 85 %: of 12 turns the last ten, of 13 (too many
+/// from that start) the last eight, of 14 the same and one more.
 #[test]
 fn history_start_is_stable_between_turns() {
     let project = TestProject::new();

@@ -1,4 +1,4 @@
-//! Figures that are measured: what calls tell of token counts, and what becomes of it in prompts.
+//! Measured figures: token counts reported by calls, and their effect on prompts.
 
 use agentd::models::{Condition, Figure, Measurement, Task};
 use agentd::store::{SqliteStore, Store};
@@ -8,7 +8,7 @@ use crate::support::{TestProject, write};
 
 const REPLY: &str = "Nothing to plan.\\n";
 
-/// Makes a project with agents that speak in events, one of which calls a tool on its way, and one of which might.
+/// Creates a project with agents that print events. One calls a tool, and one might.
 fn project() -> TestProject {
     let project = TestProject::new();
     let agent = |name: &str, tools: &str, before: &str| {
@@ -46,7 +46,7 @@ fn measured(project: &TestProject, model: &str) -> Value {
     project.run(&["models", "show", model, "--json"]).json()["measured"].clone()
 }
 
-/// Returns our count of the prompt that the agents get.
+/// Returns our token count of the prompt that the agents get.
 fn ours(project: &TestProject) -> u64 {
     let prompt = project
         .run(&["prompt", "plan", "Add login", "--agent", "one"])
@@ -68,7 +68,7 @@ fn three_single_request_calls_calibrate_the_count() {
         .json();
     assert!(
         !project.root().join(".agentd").exists(),
-        "a prompt makes no ledger"
+        "a preview creates no ledger"
     );
     assert_eq!(before["measured"]["calibration"]["samples"], 0);
     let ours = ours(&project);
@@ -89,7 +89,7 @@ fn three_single_request_calls_calibrate_the_count() {
         (&calibration["factor"], &calibration["samples"]),
         (&json!(1.0), &json!(3))
     );
-    // The nonce differs from turn to turn, and with it the count of each place that holds it.
+    // The nonce differs from turn to turn, and so does the token count of each occurrence.
     let overhead = calibration["overhead"].as_u64().unwrap();
     assert!(
         overhead.abs_diff(9_600 - ours) < 40,
@@ -110,7 +110,11 @@ fn three_single_request_calls_calibrate_the_count() {
     let other = project
         .run(&["prompt", "plan", "Add login", "--agent", "busy", "--json"])
         .json();
-    assert_eq!(beside(&other), beside(&before), "figures are of one agent");
+    assert_eq!(
+        beside(&other),
+        beside(&before),
+        "measurements belong to one agent"
+    );
     let told = project
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"])
         .stderr;
@@ -257,7 +261,7 @@ fn measured_reliability_replaces_only_an_estimate() {
             .ok()
             .contains(words)
     );
-    // Of another agent nothing was measured.
+    // Nothing was measured for the other agent.
     let args = [
         "prompt",
         "architect",

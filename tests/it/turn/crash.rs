@@ -1,4 +1,5 @@
-//! Turns that are killed, refused, disturbed or out of means at every step, through the whole program.
+//! Turns that are killed, refused, disturbed or out of budget at every step, through the whole
+//! program.
 
 mod budget;
 mod busy;
@@ -27,39 +28,39 @@ use serde_json::Value;
 use crate::support::waiting::{processes_of_calls, until, until_written};
 use crate::support::{Run, TestProject, files_below, program, write};
 
-/// What recovery says when there is nothing to do.
+/// Output of recovery when there is nothing to do.
 const NOTHING: &str = "note: nothing to resume\n";
 
-/// What the agent's key is, which must never be seen.
+/// The agent's key, which must never be visible.
 const CANARY: &str = "canary-kept-to-itself";
 
-/// The most tokens that a session may take, far more than these turns need.
+/// Maximum number of tokens of a session, far more than these turns need.
 const CAP: u64 = 2_000_000;
 
 /// The file that the agent's reply updates.
 const TARGET: &str = "agentd/changes/s/proposal.md";
 
-/// What it holds then.
+/// Content of that file after the update.
 const WRITTEN: &str = "# Login\n";
 
-/// What happens in a turn that nothing disturbs.
+/// Events of an undisturbed turn.
 const UNDISTURBED: [&str; 9] = [
     "entered", "started", "called", "launched", "answered", "replied", "intended", "settled",
     "entered",
 ];
 
-/// A project with an agent that notes each of its calls in a file, which is the truth from outside.
+/// A project with an agent that logs each of its calls in a file, independently of the program.
 struct Stage {
     project: TestProject,
 }
 
 impl Stage {
-    /// Makes one whose agent shows its key and answers with an update and a verdict.
+    /// Creates a project whose agent prints its key and answers with an update and a verdict.
     fn new() -> Self {
         Self::with(&["env", "reply"])
     }
 
-    /// Makes one whose agent takes these steps; `reply` is the one that answers.
+    /// Creates a project whose agent takes these steps. `reply` is the one that answers.
     fn with(steps: &[&str]) -> Self {
         let stage = Self {
             project: TestProject::new(),
@@ -71,7 +72,7 @@ impl Stage {
         stage
     }
 
-    /// Sets what the agent's reply writes.
+    /// Sets the reply of the agent.
     fn reply(&self, content: &str) {
         let reply = format!(
             "Planned.\n<content_update target=\"proposal.md\">\n{content}</content_update>\n<review>PASS</review>\n"
@@ -79,7 +80,7 @@ impl Stage {
         write(&self.outside("reply"), reply);
     }
 
-    /// Sets the steps that the agent takes after it has noted its call.
+    /// Sets the steps that the agent takes after logging its call.
     fn steps(&self, steps: &[&str]) {
         let mut script = format!("call-log {}\n", self.outside("calls").display());
         for step in steps {
@@ -91,7 +92,7 @@ impl Stage {
         write(&self.outside("script"), script);
     }
 
-    /// Sets how the agent is defined, beside its command and its variables.
+    /// Sets further keys of the agent's definition, besides its command and variables.
     fn define(&self, more: &str) {
         let (agent, script) = (program("fake_agent"), self.outside("script"));
         let definition = format!(
@@ -102,9 +103,9 @@ impl Stage {
         write(&self.project.user_folder().join("agents.yaml"), definition);
     }
 
-    /// Sets the user's settings, beside a budget that is never reached.
+    /// Sets the user's settings, besides a budget that is never reached.
     fn settings(&self, more: &str) {
-        // The fake agent does not read its prompt, so it cannot know a `run`.
+        // The fake agent does not read its prompt, so it cannot know the nonce.
         let settings = format!("format = 1\nverdict_nonce = \"off\"\n{more}\n");
         let cap = format!("[budget.session]\ntokens = {CAP}\n");
         let cap = if more.contains("[budget.session]") {
@@ -118,7 +119,7 @@ impl Stage {
         );
     }
 
-    /// Returns a path outside the project, so that it is no part of a prompt.
+    /// Returns a path outside the project, so that it is not part of a prompt.
     fn outside(&self, name: &str) -> PathBuf {
         self.project.home().join(name)
     }
@@ -127,13 +128,13 @@ impl Stage {
         self.outside("trace")
     }
 
-    /// Returns the points that were passed since it was last asked for a command.
+    /// Returns the fail points passed since the last command was created.
     fn trace(&self) -> Vec<String> {
         let trace = fs::read_to_string(self.trace_file()).unwrap_or_default();
         trace.lines().map(str::to_owned).collect()
     }
 
-    /// Returns the program, with a fault if one is named, ready to note the points that it passes.
+    /// Returns the program, with a fault if one is given. It logs the fail points it passes.
     fn command(&self, args: &[&str], fault: &str) -> Command {
         let _none = fs::remove_file(self.trace_file());
         let mut command = self.project.command(args);
@@ -169,7 +170,8 @@ impl Stage {
             .unwrap()
     }
 
-    /// Starts a turn that waits at a fail point, and returns once it is there. `release` lets it go on.
+    /// Starts a turn that waits at a fail point, and returns once it is there. `release` lets it
+    /// continue.
     fn start_held(&self, point: &str) -> Child {
         let child = self.start(&TURN, &self.hold_at(point));
         until_written(&self.trace_file(), &format!("{point}\n"));
@@ -186,7 +188,8 @@ impl Stage {
         self.outside("release")
     }
 
-    /// Lets a program go on that waits at a fail point, or an agent that takes the step `self.await_release()`.
+    /// Releases a program that waits at a fail point, or an agent in the step
+    /// `self.await_release()`.
     fn release(&self) {
         write(&self.release_file(), "");
     }
@@ -196,12 +199,12 @@ impl Stage {
         format!("await {}", self.release_file().display())
     }
 
-    /// Takes a turn; what became of it is in JSON.
+    /// Takes a turn with its report in JSON.
     fn turn(&self) -> Run {
         self.run(&[&TURN[..], &["--json"]].concat())
     }
 
-    /// Returns how often the agent was called.
+    /// Returns the number of calls of the agent.
     fn calls(&self) -> usize {
         fs::read_to_string(self.outside("calls"))
             .unwrap_or_default()
@@ -219,7 +222,7 @@ impl Stage {
             .unwrap_or_default()
     }
 
-    /// Returns what the log says of the last turn.
+    /// Returns the entry of the last turn in the log.
     fn last_row(&self) -> Value {
         self.run(&["log", "s", "--json"])
             .json()
@@ -235,13 +238,13 @@ impl Stage {
         processes_of_calls(&self.project.home())
     }
 
-    /// Checks that what an ended program had started ends by itself.
+    /// Checks that all processes of an ended program exit by themselves.
     fn is_alone_soon(&self) {
         until("an agent outlives its program", || self.alive().is_empty());
     }
 
-    /// Brings a session to an end as a user would, whatever became of its last turn. Recovery may run as often as it
-    /// likes: the second time it finds nothing to do.
+    /// Finishes a session like a user, whatever the state of its last turn. Recovery may run
+    /// repeatedly: the second time it has nothing to do.
     fn finish(&self) {
         self.run(&["resume"]).ok();
         let once = self.events();
@@ -261,13 +264,11 @@ impl Stage {
         }
     }
 
-    /// Checks what holds at any time after recovery; `before` was in the ledger, and the target held one of `images`.
+    /// Checks the invariants after recovery. `before` was in the ledger, and the target held one of
+    /// `images`.
     fn check(&self, before: &[(SystemTime, Event)], images: &[Option<&str>]) {
         let events = self.events();
-        assert!(
-            events.starts_with(before),
-            "I1: something that was recorded is lost"
-        );
+        assert!(events.starts_with(before), "I1: a recorded event is lost");
         let mut replied = BTreeMap::<u64, u64>::new();
         let mut called = 0;
         for (_, event) in &events {
@@ -289,13 +290,13 @@ impl Stage {
         assert_eq!(
             self.alive(),
             BTreeSet::new(),
-            "I4: something is left running"
+            "I4: a process is still running"
         );
         if let Some(store) = self.store() {
             assert_eq!(
                 store.verify().unwrap(),
                 Vec::<String>::new(),
-                "I5: the ledger is not whole"
+                "I5: the ledger is damaged"
             );
             let spent = store
                 .spent(&Scope::Session(&session()))
@@ -305,7 +306,7 @@ impl Stage {
             assert_eq!(
                 spent,
                 tokens_of(&events),
-                "I6: the budget counts otherwise than the calls"
+                "I6: the budget differs from the sum of the calls"
             );
             assert!(spent <= CAP, "I6: {spent}");
         }
@@ -314,7 +315,7 @@ impl Stage {
         self.check_secrets();
     }
 
-    /// I8: the agent's key is nowhere, nor is anything left that may hold it.
+    /// I8: the agent's key is stored nowhere, and no file remains that may hold it.
     fn check_secrets(&self) {
         for folder in [self.project.root(), self.project.home()] {
             for file in files_below(&folder) {
@@ -326,7 +327,7 @@ impl Stage {
                 let name = file.file_name().unwrap().to_str().unwrap();
                 assert!(
                     !name.starts_with(".agentd-unfinished-"),
-                    "{} is left",
+                    "{} remains",
                     file.display()
                 );
             }
@@ -343,10 +344,10 @@ impl Stage {
             .flatten()
             .map(|entry| entry.unwrap().path())
             .collect();
-        assert_eq!(left, Vec::<PathBuf>::new(), "the files of a call are left");
+        assert_eq!(left, Vec::<PathBuf>::new(), "files of a call remain");
     }
 
-    /// Checks that all is as after so many turns that nothing has disturbed.
+    /// Checks that the result equals that of this many undisturbed turns.
     fn check_end(&self, turns: u64, content: &str) {
         let events: Vec<Event> = self.events().into_iter().map(|(_, event)| event).collect();
         let state = State::fold(&events);
@@ -368,7 +369,7 @@ impl Stage {
     }
 }
 
-/// The turn that is taken in most of these tests.
+/// The turn used in most of these tests.
 const TURN: [&str; 7] = [
     "turn",
     "plan",
@@ -394,7 +395,7 @@ fn names(events: &[(SystemTime, Event)]) -> Vec<String> {
     events.iter().map(|(_, event)| name(event)).collect()
 }
 
-/// Returns how the calls ended.
+/// Returns the outcomes of the calls.
 fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
     let answered = |event: &Event| match event {
         Event::Answered(answered) => Some((**answered).clone()),
@@ -406,7 +407,7 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
         .collect()
 }
 
-/// Returns how the calls ended, as words.
+/// Returns the outcomes of the calls as words.
 fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
     answers(events)
         .iter()
@@ -414,7 +415,8 @@ fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns what a session's calls come to: what each has spent, or what is set aside for it while it is open.
+/// Returns the usage of each call of a session: the actual one, or the reservation while the call
+/// is open.
 fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
     let mut calls = BTreeMap::new();
     for (_, event) in events {
@@ -434,7 +436,7 @@ fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
     calls.into_values().sum()
 }
 
-/// Waits for the end of a program, and returns its exit code.
+/// Waits until a program exits, and returns its exit code.
 fn code_of(mut child: Child) -> Option<i32> {
     until("the program hangs", || child.try_wait().unwrap().is_some());
     child.wait().unwrap().code()

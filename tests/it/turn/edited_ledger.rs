@@ -1,11 +1,12 @@
-//! An agent that edits the ledger while it runs: its turn fails, and nothing of its reply counts.
+//! An agent that edits the ledger during its call: its turn fails, and nothing of its reply counts.
 
 use std::fs;
 
 use crate::support::recording_agent::{answer, describe};
 use crate::support::{TestProject, write};
 
-/// Describes an agent for the user that runs a line of `sh` in the project before it answers with PASS.
+/// Defines an agent of the user that runs a line of `sh` in the project before it answers with
+/// PASS.
 fn describe_editor(project: &TestProject, line: &str) {
     let answer = "printf 'Planned.\\n<review>PASS</review>\\n'";
     let argv = serde_json::to_string(&["sh", "-c", &format!("cat > /dev/null; {line}; {answer}")])
@@ -51,13 +52,11 @@ fn agent_that_restores_an_older_ledger_fails_its_turn() {
     );
     let calls = project.root().join(".agentd/calls");
     let left = fs::read_dir(calls).map_or(0, Iterator::count);
-    assert_eq!(
-        left, 0,
-        "a recovery could take the reply for one that counts"
-    );
+    assert_eq!(left, 0, "recovery could use the reply");
 }
 
-/// The edited ledger passes every check by itself, so the run that saw the edit makes the next ones refuse it.
+/// The edited ledger passes every check by itself, so the run that saw the edit makes later runs
+/// refuse it.
 #[test]
 fn ledger_edited_during_a_call_needs_trust_again() {
     let project = TestProject::new();

@@ -1,4 +1,4 @@
-//! Agents without tools: their instructions, and files of the working tree that come back in their replies.
+//! Agents without tools: their instructions, and edits of the working tree in their replies.
 //!
 //! Single edits are case files under `tests/cases/edit`.
 
@@ -21,13 +21,13 @@ use crate::support::recording_agent::{answer, call, describe};
 use crate::support::waiting::until_written;
 use crate::support::{Run, TestProject, sdd_without_branch, take, write};
 
-/// The words by which an agent learns that it has no tools, and how files of the project come back.
+/// Text that informs an agent that it has no tools, and describes the format of edits.
 const TOLD: [&str; 2] = [
     "## Without tools",
     "The project's own files come back in the same way.",
 ];
 
-/// Takes a turn that is answered so.
+/// Takes a turn with this reply.
 fn answered(project: &TestProject, agent: &str, shown: &[String], reply: &str) -> TurnReport {
     let driver = Replay::new(Reply::of(reply));
     let ask = ask(agent, shown.iter().map(|path| project.root().join(path)));
@@ -68,7 +68,7 @@ fn edit_format_is_explained_only_to_agents_without_tools() {
     }
 }
 
-/// Whoever repeats the block, or all of the prompt, asks for nothing.
+/// A reply that repeats the instructions, or the whole prompt, contains no edit.
 #[test]
 fn edit_instructions_do_not_parse_as_edits() {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
@@ -110,7 +110,7 @@ fn agent_with_tools_edits_the_tree_itself() {
     assert_eq!(project.read("a.txt"), "one\n");
 }
 
-/// A reader stays a reader: only a mode that says so lets a reply edit the tree.
+/// Only a mode with edit permission lets a reply edit the tree.
 #[test]
 fn reply_cannot_edit_in_a_read_only_mode() {
     let project = project();
@@ -147,7 +147,7 @@ fn edited_file_keeps_its_permissions() {
     );
 }
 
-/// A thousand hunks in a file of ten thousand lines are no matter of minutes; one more is refused.
+/// A thousand hunks in a file of ten thousand lines apply quickly. One more is refused.
 #[test]
 fn large_diffs_finish_in_time() {
     let project = project();
@@ -182,7 +182,7 @@ fn large_diffs_finish_in_time() {
     );
 }
 
-/// The whole way: a command that is a plain pipe builds a change, and the next turn is shown what it made.
+/// End to end: a command that is a plain pipe builds a change, and the next turn shows its files.
 #[test]
 fn pipe_agent_runs_every_phase() {
     let project = TestProject::new();
@@ -257,14 +257,14 @@ fn pipe_agent_runs_every_phase() {
         .map(|number| call(&project, "pipe", number).stdin.contains(TOLD[0]))
         .collect();
     assert_eq!(stdin, BTreeSet::from([true]));
-    // The ledger tells it as it was, and looking again finds the same.
+    // The ledger contains the original result, and a second look gives the same.
     let shown = project.run(&["show", "x/3"]).ok();
     assert!(shown.contains("replaced src/a.txt"), "{shown}");
     let doctor = project.run(&["doctor"]);
     assert_eq!(doctor.code, 0, "{}", doctor.stderr);
 }
 
-/// Without a session nothing is written, as ever.
+/// Without a session nothing is written.
 #[test]
 fn edits_without_a_session_are_reported_but_not_applied() {
     let project = TestProject::new();
@@ -296,7 +296,7 @@ fn edits_without_a_session_are_reported_but_not_applied() {
         tree(&project),
         BTreeMap::from([("a.txt".to_owned(), "one\n".to_owned())])
     );
-    // In flat text a line that could pass for a heading is not shown as it is, so such a file is not replaced.
+    // In flat text a line that resembles a heading is escaped, so such a file cannot be replaced.
     let named = |more: &[&str]| {
         let run = project.run(&[&base[..], &["--session", "s"], more].concat());
         details(&run.report()["report"])
@@ -317,7 +317,7 @@ fn edits_without_a_session_are_reported_but_not_applied() {
     );
 }
 
-/// A folder that becomes a link between the check of a path and its use leads nowhere else.
+/// A folder that becomes a link between the check of a path and its use is not followed.
 #[test]
 fn folder_replaced_by_a_link_during_removal_is_not_followed() {
     let project = project();

@@ -1,4 +1,5 @@
-//! Whole turns with models of servers, through the program: what is shown, recorded, stopped, killed and taken again.
+//! Whole turns with model servers, through the program: shown, recorded, stopped, killed and
+//! retried.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -11,7 +12,7 @@ use crate::support::model_server_process::ModelServer;
 use crate::support::waiting::{GROWING_LIMITS, until, until_written};
 use crate::support::{Run, TestProject, files_below, write};
 
-/// The key, which must never be seen; no pattern of secret names fits its variable.
+/// The key, which must never be visible. No pattern of secret names matches its variable.
 const KEY: &str = "canary-5f3b9a1c7d";
 
 /// A reply that plans and passes.
@@ -27,7 +28,7 @@ const TURN: [&str; 7] = [
     "mine:small",
 ];
 
-/// A project whose user has a server of models.
+/// A project whose user has a model server.
 struct Stage {
     project: TestProject,
     server: ModelServer,
@@ -76,7 +77,7 @@ impl Stage {
         run
     }
 
-    /// Starts a turn, and returns it when the model has said something.
+    /// Starts a turn, and returns it once the model has sent something.
     fn started(&self, said: &str) -> Child {
         let mut command = self.project.command(&TURN);
         command
@@ -89,7 +90,7 @@ impl Stage {
         child
     }
 
-    /// Returns what the log says of the last turn.
+    /// Returns the entry of the last turn in the log.
     fn last_row(&self) -> Value {
         self.run(&["log", "s", "--json"])
             .json()
@@ -141,7 +142,7 @@ fn turn_runs_with_a_model_server() {
         "# Login\n"
     );
 
-    // What was sent is what is shown, as one message of the user.
+    // The sent prompt is the shown one, as one message of the user.
     let sent: Value = serde_json::from_str(&stage.server.body(1)).unwrap();
     let prompt = stage.run(&["show", "s/1", "--prompt"]).ok();
     assert_eq!(
@@ -193,7 +194,7 @@ fn model_servers_get_messages_instead_of_flat_text() {
     let flat = prompt(&["mine:small", "--format", "flat"]);
     assert!(
         flat.starts_with("# THE FOREMAN\n"),
-        "what is named is what is written"
+        "the given format is used"
     );
     assert_eq!(
         flat,
@@ -324,14 +325,14 @@ fn silent_model_is_stopped() {
         assert_eq!(
             kept.trim_end(),
             stalled.stdout.trim_end(),
-            "what was said is shown and kept"
+            "the partial reply is shown and kept"
         );
         said = stalled.stdout;
         if said == "abcd\n" {
             break;
         }
     }
-    assert_eq!(said, "abcd\n", "the model had no time to say it");
+    assert_eq!(said, "abcd\n", "the model had no time to report usage");
 
     stage.settings("[limits]\nwall_seconds = 1\ngrace_seconds = 1\n");
     let late = stage.run(&TURN);
@@ -355,7 +356,7 @@ fn signal_stops_a_model_mid_reply() {
     );
     assert!(
         !lines.iter().any(|line| line.contains(KEY)),
-        "no command line holds the key"
+        "no command line contains the key"
     );
     send(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -372,7 +373,7 @@ fn partial_reply_before_a_kill_is_kept() {
     let mut child = stage.started("<message>Planned.");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("the sender outlives its program", || {
+    until("the HTTP client outlives its program", || {
         stage.alive().is_empty()
     });
     stage.run(&["resume"]).ok();

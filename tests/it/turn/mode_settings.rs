@@ -1,8 +1,8 @@
-//! What is set for one mode: its model, its permission and its limits.
+//! Settings of one mode: its model, its permission and its limits.
 
 use crate::support::{Run, TestProject, write_program};
 
-/// A project with two agents that tell how they were called, and settings.
+/// A project with two agents that report how they were called, and settings.
 fn project(settings: &str) -> TestProject {
     let project = TestProject::new();
     let agent = project.home().join("agent");
@@ -94,7 +94,7 @@ fn settings_can_restrict_the_permissions_of_a_mode() {
     assert_eq!(reply(&project("").run(&turn)), "--edit --model m");
     let lowered = project("[modes.implement]\npermission = \"read-only\"\n");
     assert_eq!(reply(&lowered.run(&turn)), "--read --model m");
-    // More than the pack allows cannot be said.
+    // A permission beyond that of the pack is refused.
     let raised = project("")
         .write(
             "agentd/config.toml",
@@ -104,7 +104,7 @@ fn settings_can_restrict_the_permissions_of_a_mode() {
     raised.fails(4, &["config.toml:3", "`read-only`"]);
 }
 
-/// An agent without tools has its files written for it, and not in a mode that may only read.
+/// agentd writes the files of an agent without tools, but not in a read-only mode.
 #[test]
 fn edits_are_refused_in_a_mode_restricted_to_reading() {
     for (settings, edited) in [

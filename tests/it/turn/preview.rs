@@ -1,11 +1,12 @@
-//! What `agentd prompt` shows of a session is what its next turn sends, down to the model it is written for.
+//! `agentd prompt` shows exactly the prompt that the next turn of a session sends, including its
+//! model.
 
 use serde_json::json;
 
 use crate::support::recording_agent::{answer, call, calls, describe, previewed};
 use crate::support::{TestProject, write};
 
-/// Shows the prompt of a turn, takes the turn, and checks that this is what was sent.
+/// Shows the prompt of a turn, takes the turn, and checks that the sent prompt is the shown one.
 fn shown_and_sent(project: &TestProject, ask: &[&str]) -> String {
     let shown = project
         .run(&[&["prompt"], ask, &["--agent", "agent"]].concat())
@@ -43,7 +44,8 @@ fn preview_equals_the_prompt_of_the_next_turn() {
     );
 }
 
-/// What a state file said once is in the ledger; another file takes its place, in the prompt as in the turn.
+/// The content of a state file is kept in the ledger. Another file replaces it, in the prompt as in
+/// the turn.
 #[test]
 fn state_is_shown_until_replaced() {
     let project = TestProject::new();
@@ -65,7 +67,7 @@ fn state_is_shown_until_replaced() {
     assert!(ask("architect", &["--state", &path]).contains("<title>First</title>"));
     assert!(
         ask("architect", &[]).contains("<title>First</title>"),
-        "the ledger knows it"
+        "the ledger contains it"
     );
     let director = ask("director", &[]);
     assert!(
@@ -75,7 +77,7 @@ fn state_is_shown_until_replaced() {
     let path = state("Second");
     assert!(ask("director", &["--state", &path]).contains("<title>Second</title>"));
     assert!(ask("architect", &[]).contains("<title>Second</title>"));
-    // Without its name it is no turn of that session.
+    // Without its name it is not a turn of that session.
     let shown = project
         .run(&["prompt", "architect", "Go on", "--pack", "foreman"])
         .ok();
@@ -113,12 +115,12 @@ fn model_of_a_definition_applies_to_prompt_and_turn() {
     assert_eq!(
         prompt(&["--model", "gpt-4o"])["tier"],
         "full",
-        "a flag comes first"
+        "a flag takes precedence"
     );
     assert_eq!(
         prompt(&["--agent", "other"])["model"],
         json!(null),
-        "another agent has none"
+        "another agent has no model"
     );
 
     let turn = |more: &[&str]| {

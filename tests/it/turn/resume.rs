@@ -1,4 +1,4 @@
-//! Turns that were interrupted, and how they are taken up again; and what is seen of a turn while it goes on.
+//! Interrupted turns and their continuation, and the progress output of a turn.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::support::{TestProject, did_not_run, files_below, write};
 
 const HANGS: &[&str] = &["out begun", "hang"];
 
-/// Takes a turn whose agent hangs, and returns once the agent is called and has said something.
+/// Takes a turn whose agent hangs, and returns once the agent has printed something.
 fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
     describe(project, &[("agent", HANGS, "")]);
     let args = ["turn", mode, "Go", "--session", session, "--agent", "agent"];
@@ -35,7 +35,7 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
-/// Lets the agent answer from now on.
+/// Makes the agent answer from now on.
 fn answering(project: &TestProject, reply: &str) {
     let step = answer(project, "reply", reply);
     describe(project, &[("agent", &[&step], "")]);
@@ -82,11 +82,11 @@ fn stopped_turn_is_retried_with_the_same_prompt() {
     assert_eq!(
         project.run(&["show", "a", "--reply"]).ok(),
         "begun\n",
-        "what it said is kept"
+        "the output is kept"
     );
 
     answering(&project, "Planned.\n<review>PASS</review>\n");
-    // What is in the project meanwhile does not matter: the prompt is the recorded one.
+    // The current files of the project do not matter: the prompt is the recorded one.
     project.write("new.txt", "x");
     assert_eq!(project.run(&["resume", "a"]).ok(), "Planned.\n");
     assert_eq!(
@@ -111,11 +111,7 @@ fn killed_run_is_finished_and_reported() {
     let mut child = hanging(&project, "plan", "a");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    assert_eq!(
-        results(&project),
-        ["interrupted"],
-        "nobody was there to see its end"
-    );
+    assert_eq!(results(&project), ["interrupted"], "no process saw its end");
     let run = project.run(&["resume"]);
     assert!(
         run.stderr.contains("the call of a/1 is lost"),
@@ -137,7 +133,7 @@ fn killed_run_is_finished_and_reported() {
         "once is enough"
     );
 
-    // The agent is called again only where its session is named.
+    // The agent is called again only if its session is named.
     answering(&project, "Planned.\n");
     assert_eq!(calls(&project, "agent"), 1);
     let run = project.run(&["resume", "a", "--json"]);
@@ -189,8 +185,9 @@ fn turn_is_not_resumed_with_another_pack() {
     assert_eq!(calls(&project, "agent"), 1);
 }
 
-/// Runs the program with stderr on a terminal, and returns what the terminal shows. Calls `look` with what it has shown
-/// so far each time that it shows more. Returns `None` if the command `script`, which makes a terminal, is missing.
+/// Runs the program with stderr on a terminal, and returns the screen output. Calls `look` with the
+/// output so far each time it grows. Returns `None` if the command `script`, which provides a
+/// terminal, is missing.
 fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
@@ -207,7 +204,7 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
-    // At the end of its input `script` would type an end of file, which the terminal would show.
+    // At the end of its input `script` would type an end of file, which the terminal would echo.
     let typing = child.stdin.take();
     let (mut terminal, mut shown, mut buffer) =
         (child.stdout.take().unwrap(), Vec::new(), [0; 4096]);
@@ -225,7 +222,7 @@ fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> 
     Some(shown)
 }
 
-/// Returns the different times that a live view has shown, in seconds.
+/// Returns the distinct times that a live view has shown, in seconds.
 fn seconds_shown(shown: &str) -> BTreeSet<u64> {
     let parts = shown.split("s · ~");
     parts
@@ -236,7 +233,7 @@ fn seconds_shown(shown: &str) -> BTreeSet<u64> {
 #[test]
 fn live_lines_cannot_drive_the_terminal() {
     let project = TestProject::new();
-    // A title, the clipboard, a colour, a cursor movement, in both forms; and then words.
+    // A title, the clipboard, a colour, a cursor movement, in both forms; then words.
     let evil = "\u{1b}]0;owned\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[31m\u{9b}2J\u{1b}[9;9H\u{202e}";
     let said = answer(
         &project,
@@ -258,7 +255,7 @@ fn live_lines_cannot_drive_the_terminal() {
         "--agent",
         "talker",
     ];
-    // The agent goes on once its lines were shown and drawn again, and the seconds were seen to change.
+    // The agent continues once its lines were shown and redrawn, and the seconds have changed.
     let lines = " tokens\r\nReading.\r\nWorking on it\r\u{1b}[2A\u{1b}[J";
     let look = |shown: &str| {
         if shown.replace("\r\r", "\r").contains(lines) && seconds_shown(shown).len() > 1 {
@@ -268,7 +265,7 @@ fn live_lines_cannot_drive_the_terminal() {
     let Some(shown) = watched(&project, &args, look) else {
         return did_not_run(
             "live_lines_cannot_drive_the_terminal",
-            "there is no `script`",
+            "the command `script` is missing",
         );
     };
     assert!(
@@ -277,7 +274,7 @@ fn live_lines_cannot_drive_the_terminal() {
     );
     assert!(shown.replace("\r\r", "\r").contains(lines), "{shown:?}");
     assert!(seconds_shown(&shown).len() > 1, "{shown:?}");
-    // All that drives the terminal is ours: three lines are taken back, and a few words have a colour.
+    // All control sequences are ours: three lines are erased, and a few words have a colour.
     let ours = [
         "\u{1b}[J",
         "\u{1b}[2A",
@@ -310,7 +307,7 @@ fn turn_without_a_terminal_prints_no_progress() {
         "{:?}",
         run.stderr
     );
-    // A turn of more than five seconds, as on a busy machine, says that it goes on.
+    // A turn of more than five seconds, on a busy machine, prints that it is still running.
     let lines = run
         .stderr
         .lines()

@@ -1,4 +1,4 @@
-//! Canaries in every place that a secret can come from, looked for in every place that a turn writes to.
+//! Canaries in every source of secrets, searched in every output of a turn.
 
 use std::fs;
 use std::process::Command;
@@ -6,20 +6,21 @@ use std::process::Command;
 use crate::support::recording_agent::{answer, call, describe};
 use crate::support::{Run, TestProject, files_below};
 
-/// The value of a secret variable. It holds what JSON and URLs write in their own way.
+/// The value of a secret variable. JSON and URLs each escape parts of it.
 const CANARY: &str = "c4n\"ary\\/+?k3y&=0815";
 
-/// The canary as others write it, by `jq`, `python3 -c 'urllib.parse.quote'` and `base64`.
+/// The canary as encoded by `jq`, `python3 -c 'urllib.parse.quote'` and `base64`.
 const IN_JSON: &str = "c4n\\\"ary\\\\/+?k3y&=0815";
 const IN_URL: &str = "c4n%22ary%5C%2F%2B%3Fk3y%26%3D0815";
 const IN_BASE64: &str = "YzRuImFyeVwvKz9rM3kmPTA4MTU";
-/// After one more byte, and with one behind it.
+/// With one byte before and one after it.
 const IN_LONGER_BASE64: &str = "eGM0biJhcnlcLys/azN5Jj0wODE1eQ";
 
-/// One that a file may be named by. The agent may not see its variable.
+/// A secret that can be part of a file name. The agent may not see its variable.
 const NAME: &str = "plain-c4nary-4711";
 
-/// What must be found nowhere. Of base64 the first and the last symbol may hold bits of something else.
+/// Texts that must not appear anywhere. The first and the last symbol of base64 may hold bits of
+/// other bytes.
 const FORMS: [&str; 6] = [
     CANARY,
     IN_JSON,
@@ -38,7 +39,7 @@ fn with_secrets(mut command: Command) -> Command {
     command
 }
 
-/// Runs the program with the secrets in its environment; nothing that it prints holds one.
+/// Runs the program with the secrets in its environment. Its output must not contain one.
 fn run(project: &TestProject, args: &[&str]) -> Run {
     let run = Run::from(with_secrets(project.command(args)).output().unwrap());
     for text in [&run.stdout, &run.stderr] {
@@ -62,7 +63,7 @@ fn assert_no_canary(bytes: &[u8], place: &str) {
     }
 }
 
-/// Looks into every file of the ledger, and into all that it can be made to show.
+/// Searches every file of the ledger, and every output that can be produced from it.
 fn assert_none_is_kept(project: &TestProject) {
     let folder = project.root().join(".agentd");
     for file in files_below(&folder) {
@@ -71,7 +72,7 @@ fn assert_none_is_kept(project: &TestProject) {
             &file.display().to_string(),
         );
     }
-    // What is compressed there is not compressed here. The variables are not set, so nothing is hidden now.
+    // Exported texts are not compressed. The variables are not set, so nothing is redacted now.
     let commands: [&[&str]; 13] = [
         &["export"],
         &["log"],
@@ -89,7 +90,7 @@ fn assert_none_is_kept(project: &TestProject) {
     ];
     for args in commands {
         let run = project.run(args);
-        // A turn without a whole reply has none to be replayed.
+        // A turn without a complete reply has none to replay.
         assert!(
             run.code <= 1 || args[0] == "replay",
             "{args:?}: {}",
@@ -100,7 +101,7 @@ fn assert_none_is_kept(project: &TestProject) {
     }
 }
 
-/// A definition by which an agent may see one of the two variables.
+/// A definition that lets an agent see one of the two variables.
 const ALLOWED: &str = "    environment: [MINE_*]\n";
 
 #[test]
@@ -183,11 +184,11 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
     assert_eq!(
         project.run(&["show", "a/1", "--prompt"]).ok(),
         called.stdin,
-        "bytes sent are bytes kept"
+        "the sent bytes are the stored ones"
     );
     assert_none_is_kept(&project);
 
-    // What the agent may see gets to it as it is, and nothing else does.
+    // The agent gets the variable it may see unchanged, and no other.
     assert!(
         called
             .environment
@@ -203,7 +204,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
 fn canary_of_a_state_file_is_redacted() {
     let project = TestProject::new();
     describe(&project, &[("agent", &["out Yes."], ALLOWED)]);
-    // Quoted so that no form of it stands in the file: only the reader knows what it says.
+    // Quoted so that no form of the secret is in the file: it only appears once parsed.
     let quoted = CANARY
         .replace('"', "\\x22")
         .replace('\\', "\\\\")
@@ -235,7 +236,7 @@ fn canary_of_a_state_file_is_redacted() {
     assert_eq!(call(&project, "agent", 1).stdin, shown);
     assert_none_is_kept(&project);
 
-    // Nor does what is said of one that cannot be read.
+    // The error for an unreadable value does not contain it either.
     project.write("state.yaml", format!("history: {NAME}\n"));
     run(&project, &[&["turn"], &ask[..]].concat()).fails(3, &["StateInvalid"]);
     project.write("state.yaml", format!("{NAME}: x\n"));
@@ -255,7 +256,7 @@ fn canary_printed_by_an_agent_is_redacted() {
         .iter()
         .map(|form| format!("out It is {form}."))
         .collect();
-    // However it is cut into pieces, and where the output ends in the middle of it.
+    // For any split into pieces, and for output that ends in the middle of it.
     steps.extend([1, 3, 7].map(|size| format!("split {size} again {CANARY} and {IN_URL},\n")));
     steps.push(format!("err warning: {CANARY}"));
     let well: Vec<&str> = steps
@@ -314,7 +315,7 @@ fn canary_printed_by_an_agent_is_redacted() {
     assert_none_is_kept(&project);
 }
 
-/// What is cut out of a reply must not leave a secret behind whose pieces it kept apart.
+/// Text removed from a reply must not join the pieces of a secret on both sides of it.
 #[test]
 fn canary_printed_in_pieces_is_not_reassembled() {
     let project = TestProject::new();
@@ -392,11 +393,12 @@ fn canary_printed_in_pieces_is_not_reassembled() {
     }
 }
 
-/// The canary's base64 in lines, as `fold` breaks it, and the same after one more byte. No line may be found anywhere.
+/// The canary's base64 in lines, as broken by `fold`, and the same after one more byte. No line may
+/// appear anywhere.
 const LINES: [&str; 3] = ["YzRuImFyeV", "wvKz9rM3km", "PTA4MTU"];
 const LINES_OF_LONGER: [&str; 3] = ["biJhcnlcLy", "s/azN5Jj0w", "ODE1eQ"];
 
-/// In a prompt, in a diff, in plain replies, in the JSON that an agent writes, and in what it says of a failure.
+/// In a prompt, in a diff, in plain replies, in the JSON of an agent, and in its error message.
 #[test]
 fn canary_in_multiline_base64_is_redacted() {
     let project = TestProject::new();
@@ -478,7 +480,7 @@ fn assert_no_line(bytes: &[u8], place: &str) {
     }
 }
 
-/// What an agent prints stands in a file while it runs; what a killed run has left of it goes with the next one.
+/// Output of a running agent is in a file. The next run removes the file of a killed run.
 #[test]
 fn canary_is_absent_after_a_crash_and_a_resume() {
     for (point, agent, told) in [
@@ -516,7 +518,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
             let raw = fs::read(project.root().join(".agentd/calls/a.1.1/stdout")).unwrap();
             assert!(
                 String::from_utf8_lossy(&raw).contains(CANARY),
-                "there is something to be taken away"
+                "there is something to clean up"
             );
         }
         let resumed = run(&project, &["resume"]);
@@ -530,9 +532,9 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
         );
         assert_none_is_kept(&project);
         let reply = project.run(&["show", "a", "--reply"]).ok();
-        // Of an agent that was cut off, what it had said by then is kept.
+        // The partial output of a stopped agent is kept.
         let whole = "The key is [secret MINE_API_KEY] or [secret FOREIGN_TOKEN].";
-        // Less than eight bytes of a secret cannot be told from other text.
+        // Less than eight bytes of a secret cannot be distinguished from other text.
         assert!(
             if agent == "ends" {
                 reply == whole
@@ -544,7 +546,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
     }
 }
 
-/// A scripted reply has no driver that redacts it while it is read, and is recorded all the same.
+/// No driver redacts a scripted reply while it streams, but it is recorded all the same.
 #[test]
 fn encoded_key_of_a_scripted_reply_is_not_recorded() {
     const KEY: &str = "sk-CANARY-0123/456&789<abcdef";
@@ -585,7 +587,7 @@ fn encoded_key_of_a_scripted_reply_is_not_recorded() {
         assert!(output.status.success(), "{args:?}");
         assert!(shown.contains("[secret ANTHROPIC_API_KEY]"), "{shown}");
         for form in forms {
-            // Without its ends, which carry other bits in base64.
+            // Without its ends, which hold other bits in base64.
             let middle = &form[4..form.len() - 4];
             assert!(!shown.contains(middle), "{args:?} shows {form}: {shown}");
         }

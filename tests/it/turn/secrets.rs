@@ -1,4 +1,5 @@
-//! Values that must not be seen: in every common form, wherever a text is split, and in what is set for agents.
+//! Redaction of secrets: in every common form, for any split of a text, and in variables set for
+//! agents.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,21 +11,21 @@ use proptest::prelude::*;
 
 use crate::support::agent_output::shipped;
 
-/// Its forms differ: it holds what JSON, URLs and base64 each write in their own way.
+/// JSON, URLs and base64 each encode parts of it, so its forms differ.
 const CANARY: &str = "sk-c4n\"ary\\/+?ü&=";
 
-/// The canary as others write it, worked out by hand and with the tools that write it so.
+/// The encoded canary, worked out by hand and with the usual tools.
 const FORMS: [&str; 8] = [
     CANARY,
     // In JSON.
     r#"sk-c4n\"ary\\/+?ü&="#,
-    // In a URL: percent-encoded with large and small digits.
+    // In a URL: percent-encoded with upper and lower case digits.
     "sk-c4n%22ary%5C%2F%2B%3F%C3%BC%26%3D",
     "sk-c4n%22ary%5c%2f%2b%3f%c3%bc%26%3d",
     // `printf %s "$CANARY" | base64`, padded and not.
     "c2stYzRuImFyeVwvKz/DvCY9",
     "c2stYzRuImFyeVwvKz_DvCY9",
-    // After one byte, and after two, with something behind it.
+    // With one byte and with two bytes before it, and something after it.
     "eHNrLWM0biJhcnlcLys/w7wmPXg=",
     "eHhzay1jNG4iYXJ5XC8rP8O8Jj14",
 ];
@@ -39,7 +40,7 @@ fn secret_is_found_in_every_common_form() {
         let text = format!("before {form} after");
         let shown = secrets().redact(&text).into_owned();
         assert!(shown.contains("[secret KEY]"), "{form}: {shown}");
-        // A symbol of base64 can hold bits of two bytes: at most one stays on either side.
+        // A base64 symbol can hold bits of two bytes: at most one remains on either side.
         let left = shown.replace("[secret KEY]", "");
         assert!(left.len() <= "before  after".len() + 6, "{form}: {shown}");
     }
@@ -58,7 +59,7 @@ fn text_without_secrets_is_unchanged() {
     assert_eq!(
         short.redact("1234567"),
         "1234567",
-        "what is short stands in too many texts"
+        "short values occur in too many texts"
     );
 }
 
@@ -85,7 +86,7 @@ fn truncated_secret_is_redacted() {
     assert_eq!(
         secrets().redact(&format!("key {}", end(5))),
         "key sk-c4",
-        "too little to be told"
+        "too short to recognise"
     );
 }
 
@@ -170,7 +171,7 @@ fn variables_are_secret_by_their_names() {
     assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
-/// What a text can hold that no reader sees, and that someone takes out later.
+/// Invisible parts of a text that another program may remove later.
 const UNSEEN: [&str; 22] = [
     "\u{1b}[0m",
     "\u{1b}[38;5;196m",
@@ -199,7 +200,7 @@ const UNSEEN: [&str; 22] = [
 #[test]
 fn secret_with_invisible_characters_is_redacted() {
     for unseen in UNSEEN {
-        // A control sequence that is not ended takes the next character with it.
+        // An unterminated control sequence includes the next character.
         let middle = if unseen == "\u{1b}[" {
             format!("{unseen}m")
         } else {
@@ -222,7 +223,8 @@ fn secret_with_invisible_characters_is_redacted() {
     assert_eq!(secrets().redact(text), text);
 }
 
-/// Reading takes tags and thoughts out of a reply; nobody knows the secret any more when the ledger is read again.
+/// Parsing removes tags and thoughts from a reply. The secret is no longer known when the ledger is
+/// read again.
 #[test]
 fn secret_split_by_markup_is_redacted() {
     let secrets = Secrets::new([("KEY".to_owned(), b"s3cret-canary".to_vec())]);
@@ -251,7 +253,7 @@ fn secret_split_by_markup_is_redacted() {
     }
 }
 
-/// Marks of the value and marks of the reply look the same, so the search leaves out both.
+/// Markup in the value and in the reply look the same, so the search skips both.
 #[test]
 fn secret_that_contains_markup_is_redacted() {
     let secrets = Secrets::new([("KEY".to_owned(), b"s3<cr>et[-can]ary".to_vec())]);
@@ -269,7 +271,7 @@ fn secret_that_contains_markup_is_redacted() {
         assert_eq!(secrets.redact_markup(text), expected, "{text:?}");
     }
 
-    // Less than 8 characters without the marks are in too many texts.
+    // Fewer than 8 characters without markup occur in too many texts.
     let short = Secrets::new([("KEY".to_owned(), b"<<abc>[defg]>".to_vec())]);
     assert_eq!(short.redact_markup("abc<b></b>defg"), "abc<b></b>defg");
 }
@@ -299,13 +301,13 @@ fn secret_in_json_and_xml_escapes_is_redacted() {
     }
 }
 
-/// Line breaks as encoders write them, indented, in JSON, in a diff, in a quote and in a comment.
+/// Line breaks as written by encoders: indented, in JSON, in a diff, in a quote and in a comment.
 const BREAKS: [&str; 12] = [
     "\n", "\r\n", "\r", "\n    ", "\r\n\t", r"\n", r"\r\n", r"\\n", "\n+", "\r\n-  ", "\n> ",
     r"\n# ",
 ];
 
-/// Encodes bytes in base64 without padding: an implementation that shares nothing with the program's.
+/// Encodes bytes in base64 without padding, independently of the program's implementation.
 fn in_base64(bytes: &[u8]) -> String {
     let symbols = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bits: Vec<u8> = bytes
@@ -320,7 +322,7 @@ fn in_base64(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Breaks a text into lines of so many characters.
+/// Breaks a text into lines of this many characters.
 fn broken(text: &str, width: usize, line_break: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let lines: Vec<String> = chars
@@ -347,7 +349,7 @@ fn multiline_base64_is_redacted_at_every_offset() {
                 let shown = secrets
                     .redact(&broken(&whole, width, line_break))
                     .into_owned();
-                // A break in the secret goes with it, the others stay.
+                // A line break within the secret is removed with it, and the others stay.
                 assert_eq!(
                     shown.replace(line_break, ""),
                     expected,
@@ -360,7 +362,8 @@ fn multiline_base64_is_redacted_at_every_offset() {
 
 #[test]
 fn base64_lines_that_start_with_a_plus_are_redacted() {
-    // Twelve bytes are a line of sixteen symbols, and the first six bits of 0xFB are the symbol `+`.
+    // Twelve bytes are a line of sixteen symbols, and the first six bits of 0xFB are the symbol
+    // `+`.
     let value: Vec<u8> = (0..60)
         .map(|at| if at % 12 == 0 { 0xFB } else { at })
         .collect();
@@ -404,9 +407,10 @@ fn line_breaks_and_backslashes_without_secrets_stay() {
 }
 
 proptest! {
-    /// Base64 in lines is redacted like base64 in one line, wherever it is broken and however it comes in. One symbol next
-    /// to a break may stay: the last one, which also holds bits of the next byte, or an `n` at the start of the value for
-    /// which the one of a written `\n` is taken. In a value that repeats itself another of its occurrences may be found.
+    /// Base64 in lines is redacted like base64 in one line, for any line breaks and any split. One
+    /// symbol next to a break may stay: the last one, which also holds bits of the next byte, or an
+    /// `n` at the start of the value that is mistaken for the one of a written `
+    /// `. In a repetitive value another of its occurrences may be found.
     #[test]
     fn multiline_base64_is_always_redacted(
         value in proptest::collection::vec(any::<u8>(), 8..60),
@@ -436,7 +440,7 @@ proptest! {
         }
     }
 
-    /// However a text is split and whatever unseen is in it, what a reader sees of it holds no secret.
+    /// For any split and any invisible characters, the visible text contains no secret.
     #[test]
     fn secrets_are_not_reassembled(
         parts in proptest::collection::vec((0_usize..UNSEEN.len() + 8, "[ab]{0,5}"), 1..14),
@@ -458,7 +462,7 @@ proptest! {
         prop_assert!(!agentd::text::terminal::filter_terminal_text(&shown).contains(&value), "{:?}", shown);
     }
 
-    /// Whatever the secrets and wherever the text is split, no secret comes through, and the split makes no difference.
+    /// For any secrets and any split, no secret remains, and the split makes no difference.
     #[test]
     fn secrets_are_redacted_at_any_split(
         values in proptest::collection::vec("[ab]{8,12}", 1..4),

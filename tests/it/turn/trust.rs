@@ -1,4 +1,4 @@
-//! What of a project may steer or run something: accepted once, by content, kept with the user.
+//! Project files that can steer or run something: trusted once, by content, stored with the user.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -20,7 +20,7 @@ fn open(project: &TestProject) -> Workspace {
     .unwrap()
 }
 
-/// Opens the project, assembles a prompt as a turn does, and checks what was used.
+/// Opens the project, assembles a prompt like a turn, and checks the files it used.
 fn check(project: &TestProject, mode: &str) -> Result<(), Error> {
     let workspace = open(project);
     prompt(&workspace, mode);
@@ -83,7 +83,7 @@ fn project_without_definitions_needs_no_trust() {
     assert_eq!(run.ok(), "");
     assert!(
         !project.user_folder().exists(),
-        "nothing was accepted, so nothing is kept"
+        "nothing was trusted, so nothing is stored"
     );
 }
 
@@ -103,9 +103,9 @@ fn used_definitions_need_trust_until_they_change() {
         not_trusted(check(&project, "plan")),
         ["templates/system/GEMINI-plan.md"]
     );
-    // A mode that does not use it is not kept by it.
+    // A mode that does not use the file is not blocked.
     check(&project, "review").unwrap();
-    // The old content is still accepted.
+    // The old content is still trusted.
     project.write("templates/system/GEMINI-plan.md", "Plan.");
     check(&project, "plan").unwrap();
 }
@@ -148,7 +148,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
     check(&project, "draft").unwrap();
 }
 
-/// What is checked is what was read, not what the file says by now.
+/// The content that was read is checked, not the current content of the file.
 #[test]
 fn file_changed_after_reading_is_not_trusted() {
     let project = TestProject::new();
@@ -166,7 +166,8 @@ fn file_changed_after_reading_is_not_trusted() {
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["templates/system/GEMINI-plan.md"]
     );
-    // The prompt is made of what was read, too, and what is read again is checked beside it.
+    // The prompt also uses the content that was read, and content that is read again is checked
+    // separately.
     assert_eq!(
         workspace
             .templates
@@ -194,7 +195,7 @@ fn file_changed_after_reading_is_not_trusted() {
     );
 }
 
-/// Once a turn's prompt is assembled, no file that an agent could have edited is read for it any more.
+/// Once the prompt of a turn is assembled, no file that an agent could have edited is read for it.
 #[test]
 fn workspace_caches_the_files_it_read() {
     let project = TestProject::new();
@@ -312,11 +313,11 @@ fn trust_file_is_private_and_readable() {
     );
     assert!(
         !words.contains("format = 1"),
-        "the content itself is not kept"
+        "the content itself is not stored"
     );
     assert!(
         !project.root().join(".agentd").exists(),
-        "nothing is kept in the project"
+        "nothing is stored in the project"
     );
 }
 
@@ -336,7 +337,7 @@ fn trust_applies_to_one_project() {
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["agentd/config.toml"]
     );
-    // The same project by another way is the same project.
+    // The same project through another path is the same project.
     let link = one.home().join("link");
     symlink(one.root(), &link).unwrap();
     let workspace = Workspace::open(
@@ -367,7 +368,7 @@ fn trust_file_writable_by_others_is_ignored() {
     }
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     check(&project, "plan").unwrap();
-    // Only root can give it away to try this.
+    // Only root can change the owner to test this.
     if chown(&folder, Some(12_345), None).is_ok() {
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
         assert!(
@@ -429,7 +430,7 @@ fn files_of_the_user_need_no_trust() {
     check(&project, "plan").unwrap();
 }
 
-/// `agentd init` writes comments alone; only what is changed in them needs to be accepted.
+/// `agentd init` only writes comments. A changed line needs trust.
 #[test]
 fn settings_draft_of_init_needs_no_trust() {
     let project = TestProject::new();
@@ -492,7 +493,7 @@ fn link_cycle_does_not_hang() {
         .fails(3, &["over 2000 files", "in a circle"]);
 }
 
-/// A worktree holds what an agent has edited: what another agent obeys there is not what was accepted.
+/// A worktree contains edits of an agent: instruction files there are not the trusted ones.
 #[test]
 fn instruction_files_are_searched_in_the_working_folder() {
     let project = TestProject::new();

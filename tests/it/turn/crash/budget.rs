@@ -1,11 +1,12 @@
-//! Budgets: what would exceed one is refused before the call, and none is ever exceeded by more than one call.
+//! Budgets: a call that could exceed one is refused beforehand, and no budget is exceeded by more
+//! than one call.
 
 use agentd::models::Amount;
 use agentd::store::{Scope, Store};
 
 use super::{Stage, TURN, WRITTEN, answers, session};
 
-/// A turn for a model with a price: $2.50 and $10 for a million tokens.
+/// A turn for a model with a price: $2.50 and $10 per million tokens.
 const PRICED: [&str; 9] = [
     "turn",
     "plan",
@@ -18,7 +19,7 @@ const PRICED: [&str; 9] = [
     "gpt-4o",
 ];
 
-/// A project whose agent reports what it used.
+/// A project whose agent reports its usage.
 fn stage(input: u64, output: u64, settings: &str) -> Stage {
     let reply = "Planned.\\n<content_update target=\\\"proposal.md\\\">\\n# Login\\n</content_update>\\n<review>PASS</review>";
     let event = format!("out {{\"say\":\"{reply}\",\"end\":true,\"in\":{input},\"out\":{output}}}");
@@ -39,7 +40,7 @@ fn spent(stage: &Stage) -> Amount {
         .amount
 }
 
-/// Takes turns until one is refused, and returns how many were taken.
+/// Takes turns until one is refused, and returns the number of turns.
 fn turns_until_refused(stage: &Stage, turn: &[&str], words: &[&str]) -> usize {
     for taken in 0..20 {
         let (before, calls) = (stage.events(), stage.calls());
@@ -50,7 +51,7 @@ fn turns_until_refused(stage: &Stage, turn: &[&str], words: &[&str]) -> usize {
         }
         run.fails(8, words);
         assert_eq!(stage.calls(), calls, "it was refused before the call");
-        assert_eq!(stage.events(), before, "and nothing is recorded of it");
+        assert_eq!(stage.events(), before, "no event is recorded");
         return taken;
     }
     panic!("nothing is refused");
@@ -60,7 +61,7 @@ fn turns_until_refused(stage: &Stage, turn: &[&str], words: &[&str]) -> usize {
 fn turn_over_the_session_tokens_is_refused() {
     let stage = stage(20_000, 1_000, "[budget.session]\ntokens = 60000");
     let words = ["BudgetExhausted", "60000 tokens"];
-    // 21 000 are used each time, and a call may take the prompt's tokens and 8 000 more.
+    // Each turn uses 21 000, and a call may take the tokens of the prompt and 8 000 more.
     assert_eq!(turns_until_refused(&stage, &TURN, &words), 3);
     assert_eq!(spent(&stage).tokens, 63_000, "over by less than one call");
 }
@@ -79,7 +80,7 @@ fn call_over_the_run_tokens_is_refused() {
         turns_until_refused(&stage, &TURN, &["BudgetExhausted", "5000 tokens"]),
         0
     );
-    // Each invocation is a run of its own.
+    // Each invocation is a separate run.
     stage.settings("[budget.run]\ntokens = 15000");
     for _ in 0..3 {
         stage.run(&TURN).ok();
@@ -89,7 +90,7 @@ fn call_over_the_run_tokens_is_refused() {
 
 #[test]
 fn turn_over_the_session_dollars_is_refused() {
-    // 40 000 tokens in and 1 000 out cost 11 cents; up to about 9 cents are set aside.
+    // 40 000 tokens in and 1 000 out cost 11 cents. Up to about 9 cents are reserved.
     let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
     let words = ["BudgetExhausted", "$0.3000", "$0.2200 is used"];
     assert_eq!(turns_until_refused(&stage, &PRICED, &words), 2);
@@ -122,13 +123,13 @@ fn retried_turn_is_held_to_the_same_budget() {
     let lost = spent(&stage).micro_dollars;
     assert!(
         lost > 80_000,
-        "a lost call counts with what was set aside: {lost}"
+        "a lost call counts with its reservation: {lost}"
     );
     stage.run(&["resume", "s"]).ok();
     assert_eq!(
         spent(&stage).micro_dollars,
         lost + 110_000,
-        "the call once more has its price"
+        "the repeated call has its price"
     );
 
     stage.run_with(&PRICED, "called=abort");
@@ -143,7 +144,7 @@ fn retried_turn_is_held_to_the_same_budget() {
     stage.check_end(2, WRITTEN);
 }
 
-/// The agent of a model that is not in the catalogue any more, or never was.
+/// The agent of a model that is not in the catalogue.
 #[test]
 fn retried_turn_needs_a_price() {
     let stage = stage(10, 10, "");

@@ -1,4 +1,4 @@
-//! Several programs at once: on one session, on several, and on one whose holder sleeps or is gone.
+//! Several programs at once: on one session, on several, and on one whose holder sleeps or is dead.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -24,7 +24,7 @@ fn one_of_sixteen_processes_takes_the_turn() {
             scope.spawn(move || told.send(Run::from(command.output().unwrap())).unwrap());
         }
         drop(told);
-        // Nobody waits for the one that holds the session.
+        // No process waits for the holder of the session.
         let first: Vec<_> = results.iter().take(15).collect();
         stage.release();
         first.into_iter().chain(results.iter()).collect()
@@ -61,9 +61,7 @@ fn four_sessions_run_concurrently() {
         .iter()
         .map(|session| start(session))
         .collect();
-    until("the agents do not work at the same time", || {
-        stage.calls() == 4
-    });
+    until("the agents do not run concurrently", || stage.calls() == 4);
     stage.release();
     for program in programs {
         assert_eq!(code_of(program), Some(0));
@@ -87,7 +85,7 @@ fn four_sessions_run_concurrently() {
 #[test]
 fn lock_of_a_killed_holder_is_taken_over() {
     let stage = Stage::with(&["out begun", "hang"]);
-    // At this point it holds no lock of the ledger's database, which would block the others.
+    // At this point it holds no lock on the ledger's database, which would block the others.
     let mut owner = stage.start_held("recorded");
     until_written(
         &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
@@ -106,7 +104,7 @@ fn lock_of_a_killed_holder_is_taken_over() {
     assert_eq!(
         stage.run(&["resume"]).stderr,
         held,
-        "a sleeping holder is no dead one"
+        "a sleeping holder is not dead"
     );
     assert_eq!(stage.events(), before);
     assert!(!stage.alive().is_empty(), "its agent was left alone");
@@ -126,7 +124,7 @@ fn lock_of_a_killed_holder_is_taken_over() {
     assert_eq!(stage.calls(), 2);
 }
 
-/// In a container the processes outside cannot be seen, though the boot of the system is the same.
+/// Inside a container, processes outside are not visible, although the boot id is the same.
 #[test]
 fn session_locked_outside_a_container_is_busy_inside() {
     let namespace = ["-rpf", "--mount-proc"];
@@ -137,7 +135,7 @@ fn session_locked_outside_a_container_is_busy_inside() {
         .is_ok_and(|status| status.success())
     {
         let test = "session_locked_outside_a_container_is_busy_inside";
-        return did_not_run(test, "namespaces are not granted");
+        return did_not_run(test, "namespaces are not permitted");
     }
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
@@ -148,7 +146,7 @@ fn session_locked_outside_a_container_is_busy_inside() {
     // From here on it adds no event.
     until_written(&stage.trace_file(), "recorded\n");
     let before = stage.events();
-    // Should it be taken over, that comes to an end.
+    // If it were taken over, the wait would end.
     stage.steps(&["reply"]);
     for args in [&TURN[..], &["resume", "s"]] {
         let agentd = stage.command(args, "");

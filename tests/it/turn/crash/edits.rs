@@ -1,4 +1,4 @@
-//! Edits of the work tree that are interrupted: none is lost, and none is done twice.
+//! Interrupted edits of the work tree: none is lost, and none is applied twice.
 
 use std::fs;
 use std::thread;
@@ -22,7 +22,7 @@ const BUILD: [&str; 9] = [
     "src/a.txt",
 ];
 
-/// A kind of edit: the reply, the file, and what that holds before and after.
+/// A kind of edit: the reply, the file, and its content before and after.
 struct Edit {
     reply: &'static str,
     file: &'static str,
@@ -67,7 +67,7 @@ fn held(stage: &Stage, edit: &Edit) -> Option<String> {
     fs::read_to_string(stage.project.root().join(edit.file)).ok()
 }
 
-/// Returns what became of the effects.
+/// Returns the results of the effects.
 fn settlements(stage: &Stage) -> Vec<(String, bool)> {
     let settled = |event: Event| match event {
         Event::Settled { settlement, .. } => {
@@ -82,7 +82,7 @@ fn settlements(stage: &Stage) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// Does something with each kind of edit at each point from the reply on.
+/// Runs a test with each kind of edit at each fail point from the reply on.
 fn at_each_point(work: impl Fn(&Stage, &Edit, &str) + Sync) {
     thread::scope(|scope| {
         for edit in &EDITS {
@@ -136,7 +136,7 @@ fn edit_killed_at_a_fail_point_is_applied_once() {
     });
 }
 
-/// Between the decision and the deed someone else may be there: what they wrote stays.
+/// Someone else may write the file between the decision and the edit. Their content stays.
 #[test]
 fn pending_edit_does_not_overwrite_newer_content() {
     for edit in &EDITS {
@@ -149,7 +149,7 @@ fn pending_edit_does_not_overwrite_newer_content() {
     }
 }
 
-/// Why a diff was refused is decided with the reply, and told in the same words by whoever recovers.
+/// The reason for refusing a diff is decided with the reply, and recovery reports the same one.
 #[test]
 fn refusal_is_kept_across_a_crash() {
     let edit = Edit {
@@ -158,7 +158,7 @@ fn refusal_is_kept_across_a_crash() {
     };
     let stage = stage(&edit);
     assert_eq!(stage.run_with(&BUILD, "committed=abort").code, -1);
-    // By now it would fit.
+    // By now the diff would apply.
     stage.project.write("src/a.txt", "uno\n");
     stage.run(&["resume"]).ok();
     let shown = stage.run(&["show", "s"]).ok();
@@ -169,7 +169,7 @@ fn refusal_is_kept_across_a_crash() {
     assert_eq!(held(&stage, &edit).as_deref(), Some("uno\n"));
 }
 
-/// Two sessions may write into one folder: recovery of one leaves alone what the other is about to write.
+/// Two sessions may write into one folder: recovery of one keeps the pending files of the other.
 #[test]
 fn recovery_removes_only_its_own_files() {
     let stage = stage(&EDITS[0]);
@@ -187,7 +187,7 @@ fn recovery_removes_only_its_own_files() {
     assert_eq!(names, [".agentd-unfinished-s2~abc", "a.txt"]);
 }
 
-/// An agent that cannot have edited anything is simply asked again.
+/// An agent that cannot have edited anything is called again without a question.
 #[test]
 fn lost_call_without_tools_is_retried_unasked() {
     let stage = stage(&EDITS[0]);

@@ -1,4 +1,4 @@
-//! Files that were not put there by us, and replies that cannot be read where they are found.
+//! Files that agentd did not create, and replies that cannot be read where they are found.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use agentd::models::Event;
 
 use super::{Stage, TARGET, TURN, WRITTEN, ends, until_written};
 
-/// A repository may hold a folder with the name of a call, and links in it that lead anywhere.
+/// A repository can contain a folder with the name of a call, with links to anywhere.
 #[test]
 fn links_in_a_call_folder_are_not_written_through() {
     for name in ["prompt", "stdout", "stderr", "job", "exit.part", "exit"] {
@@ -38,7 +38,8 @@ fn links_in_a_call_folder_are_not_written_through() {
     }
 }
 
-/// A ledger was moved away, and its last call has left its files: they are not those of the call of the same name.
+/// The ledger was moved away, and its last call left its files. They do not belong to the new call
+/// of the same name.
 #[test]
 fn files_of_another_call_are_ignored() {
     let stage = Stage::new();
@@ -58,7 +59,7 @@ fn files_of_another_call_are_ignored() {
     assert!(!stage.project.root().join(TARGET).exists());
 }
 
-/// What an agent has said may hold a key that only its own run knew.
+/// A reply may contain a key that only its own run knew.
 #[test]
 fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
     let stage = Stage::new();
@@ -80,7 +81,7 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
     assert_eq!(
         ends(&stage.events()),
         Vec::<&str>::new(),
-        "nothing of it is kept"
+        "no part of it is kept"
     );
     stage.run(&["resume"]).ok();
     assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1));
@@ -107,7 +108,7 @@ fn reply_of_a_removed_agent_waits_for_its_definition() {
     stage.check_end(1, WRITTEN);
 }
 
-/// What cannot be brought to an end stays to be found.
+/// A session that cannot be recovered stays pending.
 #[test]
 fn failed_recovery_is_repeated_by_the_next_run() {
     let stage = Stage::new();
@@ -134,7 +135,7 @@ fn failed_recovery_is_repeated_by_the_next_run() {
     stage.check_end(1, WRITTEN);
 }
 
-/// While the agent of a read-only mode works, the files that it may replace are the user's.
+/// While the agent of a read-only mode runs, the user may edit the files that its reply replaces.
 #[test]
 fn user_edits_during_a_call_are_kept() {
     let stage = Stage::new();
@@ -185,7 +186,7 @@ fn session_keeps_its_pack() {
     assert_eq!(stage.calls(), 1);
 }
 
-/// A turn that was refused before it began leaves no session behind that the ledger could not tell of.
+/// A turn that was refused before it started leaves no session that the ledger does not know.
 #[test]
 fn refused_turn_does_not_block_the_export() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Kills at random moments: turn after turn, each killed at a step chosen by chance, brought to an end and looked at.
+//! Kills at random moments: turn after turn is killed at a random step, recovered and checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,19 +13,19 @@ use agentd::models::{CallOutcome, Event};
 use super::{Stage, TURN, answers, until};
 use crate::support::{repository, write};
 
-/// How many turns are killed unless `AGENTD_SOAK` says otherwise.
+/// Number of turns killed unless `AGENTD_SOAK` sets another.
 const KILLS: usize = 50;
 
-/// How many of them one project sees.
+/// Number of killed turns per project.
 const PER_PROJECT: usize = 25;
 
-/// How many projects are at work at once.
+/// Number of projects that run concurrently.
 const WORKERS: usize = 2;
 
-/// The latest moment of a kill, in milliseconds after its step was reached.
+/// Latest moment of a kill, in milliseconds after its step was reached.
 const LATEST: u64 = 60;
 
-/// Numbers that look like chance and are the same for the same seed (splitmix64).
+/// Pseudo-random numbers, the same for the same seed (splitmix64).
 struct Chance(u64);
 
 impl Chance {
@@ -37,10 +37,10 @@ impl Chance {
     }
 }
 
-/// What the kills came to.
+/// Statistics of the kills.
 #[derive(Default)]
 struct Figures {
-    /// How often each step was chosen, and how often a kill fell into it.
+    /// Number of times each step was chosen, and number of kills during it.
     steps: BTreeMap<String, (usize, usize)>,
     calls: usize,
     recorded: usize,
@@ -73,9 +73,10 @@ impl Figures {
     }
 }
 
-/// Kills a turn at a step, and returns the step in which it was; `None` if it came to its end before.
+/// Kills a turn at a step, and returns the step in which it was; `None` if it finished before.
 fn kill_at(stage: &Stage, chance: &mut Chance, point: &str) -> Option<String> {
-    // Three in four wait at the step until they are killed. The others are killed in the work that follows it.
+    // Three in four wait at the step until they are killed. The others are killed in the work after
+    // it.
     let fault = if chance.below(4) == 0 {
         String::new()
     } else {
@@ -142,7 +143,7 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
 }
 
 impl Stage {
-    /// Brings a turn that was killed to its end, or takes it if it had not begun.
+    /// Finishes a killed turn, or takes it if it had not started.
     fn finish_turn(&self, turn: u64) {
         self.run(&["resume"]).ok();
         let once = self.events();
@@ -161,7 +162,7 @@ impl Stage {
 #[test]
 #[expect(
     clippy::print_stdout,
-    reason = "the seed and the figures are what it is run for"
+    reason = "the seed and the statistics are the purpose of a soak run"
 )]
 fn killed_turns_lose_duplicate_and_leave_nothing() {
     let number = |name: &str| {

@@ -1,4 +1,4 @@
-//! Agents that misbehave: what the program says, what the ledger keeps, and that nothing follows from it.
+//! Agents that misbehave: the error, the ledger, and the absence of effects.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Stage, TARGET, TURN, WRITTEN, answers, ends};
 
-/// What a call that failed comes to.
+/// The expected result of a failed call.
 struct Failure {
     steps: &'static [&'static str],
     kind: &'static str,
@@ -16,7 +16,7 @@ struct Failure {
     result: &'static str,
 }
 
-/// Takes a turn that fails; nothing may follow from it, and it can be taken again.
+/// Takes a turn that fails. It must have no effects, and it can be taken again.
 fn check_failure(stage: &Stage, failure: &Failure) {
     let run = stage.turn();
     assert_eq!(run.code, 5, "{}: {}", failure.kind, run.stderr);
@@ -28,7 +28,7 @@ fn check_failure(stage: &Stage, failure: &Failure) {
     }
     assert!(
         report["fault"]["hint"].is_string(),
-        "{} says what to do next",
+        "{} has a hint",
         failure.kind
     );
     assert_eq!(
@@ -45,19 +45,19 @@ fn check_failure(stage: &Stage, failure: &Failure) {
     );
     stage.check(&[], &[None]);
     if failure.kind == "AgentTimedOut" {
-        // A busy machine may not let the agent note its call before the time is over.
+        // On a busy machine the time limit may end before the agent logs its call.
         assert!(stage.calls() <= 1, "{}", failure.kind);
     } else {
         assert_eq!(stage.calls(), 1, "{}", failure.kind);
     }
     stage.steps(&["reply"]);
-    // A limit that the failure came from would hold for this one too.
+    // A limit that caused the failure would apply to this turn as well.
     stage.settings("");
     stage.run(&["resume", "s"]).ok();
     stage.check_end(1, WRITTEN);
 }
 
-/// F15, F17, F18, F22, F23: exit code 0 alone is no success, and a failure wins over whatever was said.
+/// F15, F17, F18, F22, F23: exit code 0 alone is not a success, and a failure wins over the reply.
 #[test]
 fn failed_call_is_classified_and_its_reply_ignored() {
     let failures = [
@@ -154,11 +154,11 @@ fn reply_without_required_verdict_keeps_the_mode() {
     assert_eq!(
         stage.calls(),
         1,
-        "it is not asked again unless the user wants it"
+        "there is no retry unless the user wants it"
     );
 }
 
-/// F13: more than the longest line of events, in a plain text.
+/// F13: more than the maximum line length of events, in plain text.
 #[test]
 fn reply_of_one_long_line_is_kept_whole() {
     let stage = Stage::with(&["line 9000000"]);
@@ -178,10 +178,7 @@ fn overlong_line_is_not_an_event() {
     ]);
     stage.define("    output: {kind: jsonl, text: [{path: say}], final: {end: true}}\n");
     let report = stage.turn().report();
-    assert_eq!(
-        report["report"]["verdict"], "PASS",
-        "what follows it is read"
-    );
+    assert_eq!(report["report"]["verdict"], "PASS", "the next line is read");
     assert_eq!(
         stage.run(&["show", "s/1", "--reply"]).ok(),
         "<review>PASS</review>"
@@ -207,13 +204,13 @@ fn invalid_utf8_does_not_hide_the_reply() {
     stage.check_end(1, WRITTEN);
 }
 
-/// F19: the reply counts, what was left is ended and told.
+/// F19: the reply counts, and leftover processes are killed and reported.
 #[test]
 fn leftover_processes_are_killed_and_counted() {
     for step in ["fork", "silent-fork", "deaf-fork", "setsid", "double-fork"] {
         let stage = Stage::with(&[&format!("{step} 600000"), "reply"]);
         let report = stage.turn().report();
-        // Of a child that was forked twice the one in the middle may still be there.
+        // The intermediate process of a double fork may still exist.
         let left = answers(&stage.events())[0].left_behind;
         assert!((1..=2).contains(&left), "{step}: {left}");
         assert_eq!(report["report"]["left_behind"], left, "{step}");
@@ -257,12 +254,12 @@ fn slow_agent_is_killed_by_the_configured_limits() {
     );
 }
 
-/// F22: a limit that passes is waited for; it is one turn all the same.
+/// F22: agentd waits for a temporary limit, and it remains one turn.
 #[test]
 fn rate_limited_call_is_retried() {
     let stage = Stage::new();
     let calls = stage.outside("calls");
-    // The second call finds that there was a first.
+    // The second call can see that there was a first one.
     let script = format!(
         "if [ $(wc -l < {calls}) -lt 2 ]; then echo 'rate limit exceeded, retry-after: 1' >&2; exit 1; fi; cat {reply}",
         calls = calls.display(),
@@ -276,7 +273,7 @@ fn rate_limited_call_is_retried() {
         run.stdout.contains(
             r#"{"event":"waiting","seconds":1,"why":"rate limit exceeded, retry-after: 1"}"#
         ),
-        "the wait can be seen: {}",
+        "the wait is visible: {}",
         run.stdout
     );
     let report = run.report();
@@ -292,7 +289,7 @@ fn rate_limited_call_is_retried() {
     stage.check_end(1, WRITTEN);
 }
 
-/// An agent may ask for any time, and as often as it likes.
+/// An agent can ask for any delay, any number of times.
 #[test]
 fn excessive_rate_limit_is_an_error_at_once() {
     let stage = Stage::new();
@@ -320,7 +317,7 @@ fn excessive_rate_limit_is_an_error_at_once() {
     assert_eq!(ends(&stage.events()), ["rate limited", "rate limited"]);
 }
 
-/// Lets the agent be a shell that notes its call and does as it is told.
+/// Makes the agent a shell that logs its call and runs a script.
 fn shell_agent(stage: &Stage, script: &str) {
     let script = format!(
         "echo called >> {}; {script}",
@@ -355,7 +352,7 @@ fn rate_limit_wait_respects_the_settings() {
     assert_eq!(
         (run.code, stage.calls()),
         (5, 2),
-        "one wait of a second, and no more: {}",
+        "exactly one wait of a second: {}",
         run.stderr
     );
     assert_eq!(ends(&stage.events()), ["rate limited"; 2]);

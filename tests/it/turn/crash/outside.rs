@@ -1,4 +1,4 @@
-//! What fails around a turn: its folder, its reader, its memory, the size of what goes in.
+//! Failures around a turn: its folder, its reader, its memory, the size of its input.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,10 +6,10 @@ use std::process::Stdio;
 use super::{Stage, TARGET, TURN, UNDISTURBED, WRITTEN, names, until};
 use crate::support::Run;
 
-/// The most memory that the program may need, whatever an agent writes.
+/// Maximum memory of the program, regardless of the output of an agent.
 const MOST_MEMORY: u64 = 96 << 20;
 
-/// F9: what cannot be recorded is not begun.
+/// F9: a turn that cannot be recorded does not start.
 #[test]
 fn unrecordable_turn_calls_no_agent() {
     let stage = Stage::new();
@@ -39,7 +39,7 @@ fn call_without_a_folder_costs_nothing() {
     assert_eq!(stage.calls(), 1);
 }
 
-/// F11: a reader that goes away does not end a turn.
+/// F11: a closed reader does not end a turn.
 #[test]
 fn turn_continues_with_closed_stdout() {
     for json in [&["--json"][..], &[]] {
@@ -91,7 +91,10 @@ fn gigabyte_of_output_is_stopped_in_constant_memory() {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a figure to be looked at")]
+#[expect(
+    clippy::print_stdout,
+    reason = "the figure is printed for manual inspection"
+)]
 fn check_gigabyte(step: &str, more: &[&str]) {
     let stage = Stage::with(&["out <review>PASS</review>", step]);
     let mut command = stage.command(&[&TURN[..], more].concat(), "");
@@ -123,7 +126,7 @@ fn check_gigabyte(step: &str, more: &[&str]) {
     stage.check(&[], &[None]);
 }
 
-/// Returns the most memory that a living process has needed so far.
+/// Returns the peak memory of a living process so far.
 fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak = status
@@ -132,7 +135,8 @@ fn peak_memory(pid: u32) -> Option<u64> {
     Some(peak?.parse::<u64>().unwrap() << 10)
 }
 
-/// F24: the prompt goes in whole, whatever its size, and an agent that speaks before it has read all does no harm.
+/// F24: the prompt is passed whole at any size, and an agent that prints before reading all of it
+/// does not block.
 #[test]
 fn prompt_of_50_mb_reaches_the_agent_whole() {
     let stage = Stage::with(&["out begun", "read-stdin", "reply"]);
@@ -153,7 +157,7 @@ fn prompt_of_50_mb_reaches_the_agent_whole() {
     stage.check_end(1, WRITTEN);
 }
 
-/// F10: an agent need not read all of its prompt.
+/// F10: an agent need not read its whole prompt.
 #[test]
 fn agent_that_closes_stdin_early_is_judged_by_its_reply() {
     let stage = Stage::with(&["read-stdin 1024", "close-stdin", "reply"]);
@@ -163,7 +167,7 @@ fn agent_that_closes_stdin_early_is_judged_by_its_reply() {
     stage.check_end(1, WRITTEN);
 }
 
-/// The user's own work wins over what an agent wants to put in its place.
+/// The user's own edits win over the update of an agent.
 #[test]
 fn target_changed_meanwhile_is_kept() {
     let stage = Stage::new();
@@ -179,7 +183,7 @@ fn target_changed_meanwhile_is_kept() {
     stage.check_end(2, WRITTEN);
 }
 
-/// F3: what an agent had said when the program was killed is kept, shown, and counts for nothing.
+/// F3: the partial reply of an agent is kept and shown after a kill, but has no effect.
 #[test]
 fn partial_reply_after_a_kill_is_never_a_verdict() {
     let stage = Stage::with(&["bytes 65536", "reply", "hang"]);
@@ -210,7 +214,7 @@ fn partial_reply_after_a_kill_is_never_a_verdict() {
     assert_eq!(stage.calls(), 2);
 }
 
-/// F4: a reply without its exit record is no whole one, however it reads.
+/// F4: a reply without its exit record is not complete, whatever its content.
 #[test]
 fn reply_without_exit_record_is_requested_again() {
     let stage = Stage::new();
@@ -221,7 +225,7 @@ fn reply_without_exit_record_is_requested_again() {
     let spent = super::answers(&stage.events())[0].spent.tokens;
     assert!(
         spent > 8_000,
-        "what a lost call may have cost counts: {spent}"
+        "the possible cost of a lost call counts: {spent}"
     );
     stage.finish();
     stage.check(&[], &[Some(WRITTEN)]);
@@ -229,7 +233,7 @@ fn reply_without_exit_record_is_requested_again() {
     assert_eq!(stage.calls(), 2);
 }
 
-/// F1, F2: nothing is called twice that was not called once, and nothing outlives its program.
+/// F1, F2: no call is made twice, and no process outlives its program.
 #[test]
 fn kill_at_agent_start_leaves_no_process() {
     let stage = Stage::with(&["setsid 600000", "double-fork 600000", "hang"]);

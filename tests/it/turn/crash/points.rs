@@ -1,4 +1,4 @@
-//! A turn that ends, fails or dawdles at each of the points that it passes, and its recovery.
+//! A turn that exits, fails or is delayed at each of its fail points, and its recovery.
 
 use std::thread;
 
@@ -6,10 +6,10 @@ use agentd::fail::POINTS;
 
 use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, names};
 
-/// What the target holds before the turn.
+/// Content of the target before the turn.
 const OLD: &str = "# Old\n";
 
-/// The points that recovery passes when a reply was there and was not read.
+/// The fail points that recovery passes when a reply exists that was not read.
 const RECOVERING: [&str; 8] = [
     "claimed",
     "committing",
@@ -21,7 +21,7 @@ const RECOVERING: [&str; 8] = [
     "released",
 ];
 
-/// Does something at each point, with a target that is new and with one that is there, in two threads.
+/// Runs a test at each fail point, with a new target and with an existing one, in two threads.
 fn at_each_point(points: &[&str], work: impl Fn(&Stage, &str, &[Option<&str>]) + Sync) {
     thread::scope(|scope| {
         for old in [None, Some(OLD)] {
@@ -50,7 +50,7 @@ fn turn_passes_all_fail_points_in_order() {
     assert_eq!(
         stage.trace(),
         POINTS,
-        "each point, once: a new one is tried by the tests below"
+        "each fail point once: the tests below cover a new one"
     );
     assert_eq!(names(&stage.events()), UNDISTURBED);
     stage.check(&stage.events(), &[Some(WRITTEN)]);
@@ -68,7 +68,7 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
             POINTS[..=place(point)],
             "it ended at {point}"
         );
-        // What came before a point is in the ledger.
+        // The ledger contains everything before the fail point.
         let before = stage.events();
         let there = |event: &str| names(&before).iter().any(|name| name == event);
         for (from, event) in [
@@ -102,7 +102,7 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
             assert_eq!(
                 ends(&stage.events()),
                 ["ok"],
-                "{point}: a reply that was there was paid twice"
+                "{point}: an existing reply was paid for twice"
             );
         }
     });
@@ -148,11 +148,12 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
         );
         assert!(
             stage.alive().is_empty(),
-            "{point}: the agent is ended when the program ends by itself"
+            "{point}: the agent is killed when the program exits"
         );
         let before = stage.events();
         if matches!(point, "writing" | "written") {
-            // A file that cannot be written does not end a turn: it is told, and keeps the mode.
+            // A file that cannot be written does not end a turn: it is reported, and keeps the
+            // mode.
             let words =
                 format!("cannot write {TARGET}: the fail point `{point}` was asked to fail");
             assert!(
@@ -162,7 +163,7 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
             );
             assert_eq!(run.code, 0);
             stage.finish();
-            assert_eq!(stage.events(), before, "there is nothing left to do");
+            assert_eq!(stage.events(), before, "nothing is pending");
             stage.check(&before, images);
             stage.run(&TURN).ok();
             stage.check_end(2, WRITTEN);
@@ -178,7 +179,7 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
             assert_ne!(
                 stage.last_row()["result"],
                 "running",
-                "{point}: nobody is there any more"
+                "{point}: no process is left"
             );
         }
         stage.finish();
@@ -197,7 +198,7 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
     });
 }
 
-/// Whoever is slow is not taken for dead.
+/// A slow process is not treated as dead.
 #[test]
 fn recovery_leaves_a_slow_turn_alone() {
     at_each_point(&POINTS, |stage, point, images| {
@@ -238,7 +239,7 @@ fn killed_recovery_is_continued_by_the_next() {
         );
         let second = stage.events();
         assert!(second.starts_with(&first));
-        // Once more at the same point, or past it.
+        // Again at the same fail point, or past it.
         stage.run_with(&["resume"], &format!("{point}=abort"));
         stage.finish();
         stage.check(&second, images);

@@ -1,4 +1,4 @@
-//! Agents that remove the ledger, or the files of their call, while a turn runs.
+//! Agents that remove the ledger or the files of their call during a turn.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +11,8 @@ use crate::support::{Run, write};
 
 /// Takes a turn whose agent runs a shell script before it answers.
 ///
-/// The program waits at a fail point while the script runs: otherwise it could look for the ledger between two commands
-/// of the script.
+/// The program waits at a fail point while the script runs. Otherwise it could check the ledger
+/// between two commands of the script.
 fn take_turn(stage: &Stage, script: &str) -> Run {
     let [calls, trace, release, reply] = ["calls", "trace", "release", "reply"]
         .map(|name| stage.outside(name).display().to_string());
@@ -50,7 +50,7 @@ fn ledger_removed_by_an_agent_is_restored() {
         let events = stage.events();
         assert!(
             events.starts_with(&before),
-            "{remove}: what was recorded is lost"
+            "{remove}: recorded events are lost"
         );
         let last = answers(&events).pop().unwrap();
         assert_eq!(last.turn, number, "{remove}: the turn is recorded");
@@ -93,7 +93,7 @@ fn ledger_removed_by_an_agent_is_restored() {
             "the session is free"
         );
     }
-    // The next program finds it, and knows it.
+    // The next program finds the ledger and recognises it.
     take_turn(&stage, "true").ok();
     stage.check_end(6, WRITTEN);
     assert_eq!(stage.calls(), 6);
@@ -132,7 +132,7 @@ fn ledger_replaced_in_use_is_set_aside() {
         .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(run.stderr.contains(&kept[0]), "{}", run.stderr);
-    // As the hint says.
+    // Follows the hint.
     fs::rename(ours.join(&kept[0]), ours.join("ledger.db")).unwrap();
     stage.steps(&["reply"]);
     stage.define("");

@@ -1,4 +1,4 @@
-//! Signals to the program: a graceful end, one at once, and what the ledger says of it.
+//! Signals to the program: a graceful stop, an immediate one, and their record in the ledger.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use super::{Stage, TURN, WRITTEN, code_of, ends, send, until, until_written};
 use crate::support::waiting::blocks_received_sigterm;
 use crate::support::{Run, write};
 
-/// Starts a turn whose agent has said something and goes on.
+/// Starts a turn whose agent has printed something and keeps running.
 fn started(stage: &Stage) -> Child {
     let child = stage.start(&TURN, "");
     until_written(
@@ -22,7 +22,7 @@ fn started(stage: &Stage) -> Child {
     child
 }
 
-/// Checks that a turn was stopped: its words are kept and count for nothing, and it can be taken again.
+/// Checks that a turn was stopped: its output is kept without effect, and it can be taken again.
 fn check_stopped(stage: &Stage) {
     assert!(stage.alive().is_empty(), "the agent is gone");
     assert_eq!(ends(&stage.events()), ["stopped"]);
@@ -43,7 +43,8 @@ fn check_stopped(stage: &Stage) {
     stage.check_end(1, WRITTEN);
 }
 
-/// agentd blocks the signals that stop it. Its agent must not inherit that, or no request to end would reach it.
+/// agentd blocks the signals that stop it. Its agent must not inherit the mask, or SIGTERM would
+/// not reach it.
 #[cfg(target_os = "linux")]
 #[test]
 fn stop_signals_are_not_blocked_in_the_agent() {
@@ -74,31 +75,31 @@ fn first_signal_stops_a_turn_gracefully() {
     }
 }
 
-/// F20, F25: an agent that is deaf to the request has its grace; the second signal takes that away.
+/// F20, F25: an agent that ignores SIGTERM has a grace period, which the second signal ends.
 #[test]
 fn second_signal_kills_an_agent_that_ignores_signals() {
     let stage = Stage::with(&["trap-term", "reply", "hang"]);
     stage.settings("[limits]\ngrace_seconds = 3600");
     let mut child = started(&stage);
     send(&child, Signal::SIGINT);
-    until("the agent is not asked to end", || {
+    until("the agent does not get SIGTERM", || {
         stage.alive().into_iter().any(blocks_received_sigterm)
     });
     assert!(
         child.try_wait().unwrap().is_none(),
-        "the agent has its grace"
+        "the agent has its grace period"
     );
     send(&child, Signal::SIGINT);
     assert_eq!(code_of(child), Some(130));
     check_stopped(&stage);
 }
 
-/// A reader that does not read holds up whatever is written to it.
+/// A reader that does not read blocks all output to it.
 #[test]
 fn second_signal_ends_a_program_with_a_stalled_reader() {
     let stage = Stage::with(&["reply", "bytes 2000000", "out all-is-said", "hang"]);
     let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
-    // One that stalls on both, as with `2>&1 | less`.
+    // A reader that stalls on both streams, as with `2>&1 | less`.
     let (reader, writer) = std::io::pipe().unwrap();
     command
         .stdout(writer.try_clone().unwrap())
@@ -109,10 +110,10 @@ fn second_signal_ends_a_program_with_a_stalled_reader() {
         &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
         "all-is-said",
     );
-    // From here on the program is blocked, as it has more to print than the pipe has room for.
+    // From here on the program is blocked, because its output exceeds the pipe buffer.
     until("the pipe is not full", || !has_room(&writer));
     send(&child, Signal::SIGTERM);
-    until("the agent is not ended", || {
+    until("the agent is not killed", || {
         ends(&stage.events()) == ["stopped"]
     });
     assert!(
@@ -125,7 +126,7 @@ fn second_signal_ends_a_program_with_a_stalled_reader() {
     check_stopped(&stage);
 }
 
-/// Returns whether something can be written to a pipe without blocking.
+/// Returns true if a write to the pipe would not block.
 fn has_room(pipe: &impl AsFd) -> bool {
     let mut ends = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
     poll(&mut ends, PollTimeout::ZERO).unwrap() > 0
@@ -139,7 +140,10 @@ fn agent_that_ignores_signals_is_killed_after_the_grace_period() {
     let asked = Instant::now();
     send(&child, Signal::SIGTERM);
     assert_eq!(code_of(child), Some(130));
-    assert!(asked.elapsed() >= Duration::from_secs(1), "it had no grace");
+    assert!(
+        asked.elapsed() >= Duration::from_secs(1),
+        "there was no grace period"
+    );
     check_stopped(&stage);
 }
 
@@ -152,13 +156,13 @@ fn signal_ends_the_wait_for_a_rate_limit() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("the agent is not waited for", || {
+    until("agentd does not wait for the rate limit", || {
         ends(&stage.events()) == ["rate limited"]
     });
     send(&child, Signal::SIGINT);
     Run::from(child.wait_with_output().unwrap())
         .fails(130, &["AgentStopped", "it had asked to wait", "resume"]);
-    // Otherwise the agent would have been called once more when the wait was over.
+    // Otherwise the agent would have been called again after the wait.
     assert_eq!(
         (ends(&stage.events()), stage.calls()),
         (vec!["rate limited"], 1)
@@ -181,7 +185,7 @@ fn signal_before_the_call_prevents_the_call() {
         .unwrap();
     until_written(&stage.trace_file(), "prepared\n");
     send(&child, Signal::SIGTERM);
-    // The program says this once it has taken note of the signal.
+    // The program prints this once it has received the signal.
     until_written(&stderr, "SIGTERM");
     stage.release();
     assert_eq!(code_of(child), Some(130));
