@@ -9,9 +9,9 @@
 //! error: …
 //! ```
 //!
-//! `? CODE` is left out for exit code 0, and a stream on which nothing was printed is left out, too. A command is a line
-//! for `sh`, run in the project. `[..]` matches any text in a line, and a line of `...` any number of lines. What differs
-//! from run to run is replaced by [`redact`].
+//! `? CODE` is omitted for exit code 0, and so is a stream without output. A command is a line for
+//! `sh`, run in the project. `[..]` matches any text in a line, and a line of `...` any number of
+//! lines. Values that differ from run to run are replaced by [`redact`].
 
 use std::collections::BTreeMap;
 use std::env;
@@ -176,7 +176,7 @@ fn start_project(header: &Header) -> TestProject {
     project
 }
 
-/// Runs a line in a shell that has the program on PATH and nothing of the environment of this process.
+/// Runs a line in a shell with the program on PATH and without the environment of this process.
 fn shell(project: &TestProject, line: &str) -> Output {
     let program = agentd_program();
     let others = path_without_agents();
@@ -238,7 +238,8 @@ fn with_wildcards_of(expected: &str, actual: String) -> String {
     actual.render().unwrap_or_default()
 }
 
-/// Replaces what differs from run to run and from machine to machine. Columns of a table keep their width.
+/// Replaces values that differ from run to run and from machine to machine. Table columns keep
+/// their width.
 fn redact(project: &TestProject, text: &str) -> String {
     let patterns = [
         (
@@ -252,7 +253,7 @@ fn redact(project: &TestProject, text: &str) -> String {
         (r#"("milliseconds": ?)\d+"#, "$1[TIME]"),
         (r"\bAGE +REQUEST\b", "AGE  REQUEST"),
         (r"\b\d+[sm] {2,}", "Ns   "),
-        // Commits, texts of the ledger, and values that are fresh for every turn or session.
+        // Commits, texts of the ledger, and values that are new for every turn or session.
         (r"\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10})\b", "[HASH]"),
         (
             r"\bworktrees/project-[0-9a-f]{8}\b",

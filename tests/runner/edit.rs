@@ -176,9 +176,5 @@ fn check(text: &str) {
     let unfinished: Vec<PathBuf> = left
         .filter(|path| path.display().to_string().contains("unfinished"))
         .collect();
-    assert_eq!(
-        unfinished,
-        Vec::<PathBuf>::new(),
-        "temporary files are left"
-    );
+    assert_eq!(unfinished, Vec::<PathBuf>::new(), "temporary files remain");
 }

@@ -1,4 +1,4 @@
-//! Faulty pack manifests: every fault is reported with its place, and nothing else is.
+//! Faulty pack manifests: every error is reported with its location, and nothing else is.
 
 use agentd::pack::{Pack, PackReport, ProblemSeverity};
 use agentd::{ErrorKind, Places};

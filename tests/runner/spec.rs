@@ -1,4 +1,4 @@
-//! Faults planted in spec, proposal and task documents.
+//! Errors planted in spec, proposal and task documents.
 
 use agentd::spec::{Fault, check_proposal, check_spec, check_tasks};
 use libtest_mimic::Trial;
@@ -12,7 +12,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     specs.into_iter().chain(tasks).chain(proposals).collect()
 }
 
-/// A case is one fault a line, `LINE WORDS`, or `ok`; a line of `=====`; and the document.
+/// A case has one error per line, as `LINE WORDS`, or `ok`; a line of `=====`; and the document.
 fn check(case: &str, faults_of: fn(&str) -> Vec<Fault>) {
     let (expected, document) = case.split_once("=====\n").unwrap();
     let expected: Vec<&str> = expected.lines().filter(|line| *line != "ok").collect();

@@ -1,4 +1,4 @@
-//! A project whose changes are led by an agent that is a shell script; it notes its calls outside of the project.
+//! A project whose agent is a shell script that logs its calls outside of the project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,14 +17,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Makes one with a first commit.
+    /// Creates a project with a first commit.
     pub(crate) fn new() -> Self {
         let stage = Self::without_commit();
         stage.commit("start");
         stage
     }
 
-    /// Makes one in which nothing is committed yet.
+    /// Creates a project without a commit.
     pub(crate) fn without_commit() -> Self {
         let stage = Self {
             project: TestProject::new(),
@@ -47,7 +47,7 @@ impl Stage {
         stage
     }
 
-    /// Sets how the agent is defined, beside its command.
+    /// Sets further keys of the agent's definition, besides its command.
     pub(crate) fn define(&self, more: &str) {
         let (script, home) = (self.outside("agent.sh"), self.project.home());
         let argv = format!("[sh, {}, {}]", script.display(), home.display());
@@ -60,7 +60,7 @@ impl Stage {
         self.project.home().join(name)
     }
 
-    /// Sets what the agent does in a mode before it answers.
+    /// Sets the commands that the agent runs in a mode before it answers.
     pub(crate) fn does(&self, mode: &str, script: &str) {
         write(&self.outside(&format!("{mode}.sh")), script);
     }
@@ -75,13 +75,13 @@ impl Stage {
         self.git(&format!("commit -q --allow-empty -m {message}"));
     }
 
-    /// Leads a change to its end.
+    /// Runs a change until it ends.
     pub(crate) fn lead(&self, change: &str, request: &str) -> Run {
         self.project
             .run(&["run", change, request, "--auto", "--trust"])
     }
 
-    /// Starts to lead a change.
+    /// Starts a change.
     pub(crate) fn start(&self, args: &[&str]) -> Child {
         let mut command = self.project.command(args);
         command
@@ -97,7 +97,7 @@ impl Stage {
         calls.lines().map(str::to_owned).collect()
     }
 
-    /// Returns what the ledger has of a change.
+    /// Returns the events of a change in the ledger.
     pub(crate) fn events(&self, change: &str) -> Vec<Event> {
         let store = SqliteStore::open_existing(&self.project.root()).unwrap();
         let events = store.map(|store| store.events(&SessionId::new(change).unwrap()).unwrap());
@@ -108,7 +108,7 @@ impl Stage {
             .collect()
     }
 
-    /// Returns the work trees that changes have of their own now.
+    /// Returns the current worktrees of changes.
     pub(crate) fn trees(&self) -> Vec<PathBuf> {
         let all = self.outside(".local/state/agentd/worktrees");
         let list = |folder: &Path| -> Vec<PathBuf> {
@@ -124,15 +124,16 @@ impl Stage {
             .collect()
     }
 
-    /// Returns the one work tree that there is.
+    /// Returns the only worktree.
     pub(crate) fn tree(&self) -> PathBuf {
         let mut trees = self.trees();
         assert_eq!(trees.len(), 1, "{trees:?}");
         trees.remove(0)
     }
 
-    /// Returns what is committed on the main branch: each path and its text, without the date of the archive, and
-    /// without the definition of the agent, which says where this project is.
+    /// Returns the files committed on the main branch, each path with its text, without the date of
+    /// the archive and without the definition of the agent, which contains the path of this
+    /// project.
     pub(crate) fn committed(&self) -> BTreeMap<String, String> {
         let names = self.git("ls-tree -r -z --name-only main");
         let text = |name: &str| {
@@ -171,7 +172,7 @@ impl Stage {
         processes_of_calls(&self.project.home())
     }
 
-    /// Returns every file of the user's tree but those of git and the ledger, with its bytes.
+    /// Returns every file of the user's tree except those of git and the ledger, with its bytes.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let root = self.project.root();
         let own = |path: &PathBuf| !path.starts_with(".git") && !path.starts_with(".agentd");
@@ -184,7 +185,7 @@ impl Stage {
     }
 }
 
-/// Runs git in a folder with words that hold no blanks.
+/// Runs git in a folder with arguments that contain no spaces.
 pub(crate) fn git(folder: &Path, words: &str) -> String {
     git_words(folder, &words.split(' ').collect::<Vec<_>>())
 }

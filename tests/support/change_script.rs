@@ -1,4 +1,4 @@
-//! The files and scripted turns that changes in tests share.
+//! The files and scripted turns that tests of changes share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl CommonScript {
         let named = |name: &str| {
             self.turns
                 .get(name)
-                .unwrap_or_else(|| panic!("there is no turn {name}"))
+                .unwrap_or_else(|| panic!("unknown turn {name}"))
                 .clone()
         };
         let (name, own) = match turn {
@@ -40,7 +40,7 @@ impl CommonScript {
             .flat_map(|with| with.as_object().unwrap())
         {
             let reply = like["reply"].as_str().unwrap();
-            assert!(reply.contains(from), "{name:?} does not say {from:?}");
+            assert!(reply.contains(from), "{name:?} does not contain {from:?}");
             like["reply"] = reply.replace(from, to.as_str().unwrap()).into();
         }
         for (key, value) in own

@@ -8,7 +8,7 @@ use agentd::orchestrator::{TurnReport, TurnRequest, Workspace, WorkspaceOptions}
 
 use super::{TestProject, files_below, write};
 
-/// An agent that is a plain pipe, and a server of models.
+/// An agent that is a plain pipe, and a model server.
 const AGENTS: &str = "format: 1\nproviders:\n  far: {dialect: openai, base_url: \"https://far.example/v1\"}\n\
                       agents:\n  pipe: {argv: [pipe], tools: false}\n  able: {argv: [able]}\n";
 

@@ -1,4 +1,4 @@
-//! The foreman pack, its states and its prompts, as the tests of the Context Sandwich need them.
+//! The foreman pack, its states and its prompts, for the tests of the Context Sandwich.
 
 use agentd::Pack;
 use agentd::compose::{AssemblyConfig, PromptAssembler};
@@ -47,7 +47,7 @@ pub(crate) fn prompt(model: &str, mode: &str, work: &StateDocument) -> String {
         .unwrap()
 }
 
-/// Returns the session state of a prompt: the only one.
+/// Returns the only session state of a prompt.
 pub(crate) fn state_of(prompt: &str) -> &str {
     assert_eq!(prompt.matches("<session_state>").count(), 1, "{prompt}");
     assert_eq!(prompt.matches("</session_state>").count(), 1, "{prompt}");
@@ -73,7 +73,8 @@ pub(crate) fn names(node: Node<'_, '_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the names of the elements of a session state, after the mode and the percentage that stand in all.
+/// Returns the names of the elements of a session state, after the mode and the percentage that all
+/// have.
 pub(crate) fn sections(xml: &str) -> Vec<String> {
     let document = parsed(xml);
     let names = names(document.root_element());
@@ -105,7 +106,7 @@ pub(crate) fn turns_shown(prompt: &str) -> Vec<usize> {
     lines.map(|number| number.parse().unwrap()).collect()
 }
 
-/// The shipped catalogue, and a model called `mine` whose tokens are counted exactly.
+/// The shipped catalogue, with a model called `mine` whose tokens are counted exactly.
 pub(crate) fn mine(window: u64, tier: Tier, reliability: Reliability) -> Catalogue {
     let mut catalogue = Catalogue::built_in().unwrap().clone();
     let model = ModelSpec {

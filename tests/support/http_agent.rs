@@ -1,4 +1,4 @@
-//! HTTP models, called by the program's own sender.
+//! HTTP models, called by the built-in client.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -99,7 +99,7 @@ pub(crate) fn ask(drivers: &Drivers, ask: &Ask<'_>) -> Result<Reply, agentd::Err
     Ok(running.wait(HANG)?.unwrap())
 }
 
-/// Clears the text of a failure that has none: there it holds the output lines of the sender.
+/// Clears the text of a failure without a reply, where it holds output lines of the client.
 pub(crate) fn forget_lines(reply: &mut Reply) {
     if matches!(reply.end, CallOutcome::Crashed { .. }) && reply.text.starts_with("{\"type\":\"") {
         reply.text.clear();

@@ -29,7 +29,8 @@ use agentd::{Pack, Places};
 use log::{LevelFilter, Log, Metadata, Record};
 use tempfile::TempDir;
 
-/// The pack `sdd` without what its phases look at on the branch of a change, so that a session without one may take them.
+/// The pack `sdd` without its steps on the branch of a change, so that a session without a branch
+/// can use its phases.
 pub(crate) fn sdd_without_branch() -> String {
     let pack = fs::read_to_string(repository().join("packs/sdd/pack.yaml")).unwrap();
     let replaced = [
@@ -42,7 +43,7 @@ pub(crate) fn sdd_without_branch() -> String {
             "before: [change.require]",
         ),
         ("    needs_person: {git.diff: PARTLY_SHOWN}\n", ""),
-        // What nobody looked at is no evidence; `git.commit` never has this result.
+        // A step that did not run is not evidence; `git.commit` never has this result.
         (
             "evidence: {checks.run: {FAILED:",
             "evidence: {git.commit: {FAILED:",
@@ -54,7 +55,8 @@ pub(crate) fn sdd_without_branch() -> String {
     })
 }
 
-/// Commits all of a desk's project, opens a change on it, and writes files into the worktree of the change.
+/// Commits all files of a desk's project, opens a change on it, and writes files into the worktree
+/// of the change.
 pub(crate) fn open_change(
     context: &TurnContext<'_>,
     change: &str,
@@ -82,11 +84,12 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Environment variables of CI services, by which the program knows that its output goes to their log.
+/// Environment variables of CI services, by which the program detects that its output goes to a CI
+/// log.
 pub(crate) const CI_VARIABLES: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
 
-/// Returns the program that is tested: the one that was built, or another one that `AGENTD_BIN` names. With an older one,
-/// tests show which attacks succeeded there.
+/// Returns the program under test: the built one, or the one named by `AGENTD_BIN`. With an older
+/// one, the tests show which attacks it was vulnerable to.
 pub(crate) fn agentd_program() -> PathBuf {
     std::env::var_os("AGENTD_BIN").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_agentd")),
@@ -94,12 +97,12 @@ pub(crate) fn agentd_program() -> PathBuf {
     )
 }
 
-/// A project in a temporary folder, with a home of its own.
+/// A project in a temporary folder, with a separate home folder.
 pub(crate) struct TestProject {
     folder: TempDir,
 }
 
-/// What a run of the program left behind.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -108,7 +111,7 @@ pub(crate) struct Run {
 }
 
 impl TestProject {
-    /// Makes an empty git repository.
+    /// Creates an empty git repository.
     pub(crate) fn new() -> Self {
         let project = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -119,10 +122,11 @@ impl TestProject {
         project
     }
 
-    /// Makes one whose prompts tell no nonce, so that their system prompt is the template alone.
+    /// Creates a project whose prompts contain no nonce, so that their system prompt is the
+    /// template alone.
     pub(crate) fn without_nonce() -> Self {
         let project = Self::new();
-        // With the user, as a file of the project would be part of the tree that prompts show.
+        // In the user's folder, because a file of the project would be part of the tree in prompts.
         write(
             &project.user_folder().join("config.toml"),
             "format = 1\nverdict_nonce = \"off\"\n",
@@ -138,8 +142,7 @@ impl TestProject {
         self.folder.path().join("home")
     }
 
-    /// The user's configuration folder for the program.
-    /// Makes prompts tell no `run`, for agents that answer without reading their prompt.
+    /// Disables the nonce, for agents that answer without reading their prompt.
     pub(crate) fn without_run(&self) -> &Self {
         write(
             &self.user_folder().join("config.toml"),
@@ -162,7 +165,7 @@ impl TestProject {
         fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    /// Returns the program, ready to run in the project.
+    /// Returns a command for the program in the project.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(agentd_program());
         command
@@ -211,13 +214,13 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// Returns stdout of a run that went well.
+    /// Returns stdout of a successful run.
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self.stdout
     }
 
-    /// Checks that a run failed with a code, printed no data, and said something of each of these.
+    /// Checks that a run failed with a code, printed no data, and mentioned each of these texts.
     pub(crate) fn fails(self, code: i32, words: &[&str]) -> String {
         assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
         assert_eq!(self.stdout, "", "data was printed");
@@ -247,14 +250,15 @@ impl Run {
         report
     }
 
-    /// Returns the report of a turn that went well.
+    /// Returns the report of a successful turn.
     pub(crate) fn report(self) -> serde_json::Value {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self.last_line()
     }
 }
 
-/// Makes a folder an empty git repository with the branch `main`, as `git init` does, but without starting a process.
+/// Makes a folder an empty git repository with the branch `main`, like `git init` but without a
+/// process.
 fn init_repository(folder: &Path) {
     let git_dir = folder.join(".git");
     for name in [
@@ -277,10 +281,11 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
 }
 
-/// Writes a script that can be executed.
+/// Writes an executable script.
 ///
-/// Another process writes it. If this one did, a thread that starts a process at the same time could pass the open file
-/// on to it, and a file that is open for writing cannot be executed (`ETXTBSY`).
+/// Another process writes it. If this one did, a thread that starts a process at the same time
+/// could leak the open file to it, and a file that is open for writing cannot be executed
+/// (`ETXTBSY`).
 pub(crate) fn write_program(path: &Path, script: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut shell = Command::new("sh");
@@ -336,7 +341,8 @@ pub(crate) fn read_data(name: &str) -> String {
     fs::read_to_string(repository().join("tests/data").join(name)).unwrap()
 }
 
-/// Returns a shipped pack. It is loaded once per process: reading YAML takes long in a build without optimisation.
+/// Returns a shipped pack. It is loaded once per process, because parsing YAML is slow without
+/// optimisation.
 pub(crate) fn shipped_pack(name: &str) -> Pack {
     static PACKS: Mutex<BTreeMap<String, Pack>> = Mutex::new(BTreeMap::new());
     let mut packs = PACKS.lock().unwrap();
@@ -348,8 +354,8 @@ pub(crate) fn shipped_pack(name: &str) -> Pack {
 
 /// Returns the path of a program that tests start, such as `fake_agent`.
 ///
-/// Cargo builds these programs with `cargo test`, but not with `cargo test --test NAME`, so they are built here unless
-/// `AGENTD_TEST_PROGRAMS=built` says that they are up to date.
+/// Cargo builds these programs with `cargo test`, but not with `cargo test --test NAME`, so they
+/// are built here unless `AGENTD_TEST_PROGRAMS=built` states that they are up to date.
 pub(crate) fn program(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(build_programs).join(name)
@@ -377,7 +383,7 @@ fn build_programs() -> PathBuf {
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
-    // Crates that read these variables would be built once more.
+    // Crates that read these variables would be rebuilt.
     for (name, _) in std::env::vars_os() {
         let set_by_cargo = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
@@ -390,13 +396,13 @@ fn build_programs() -> PathBuf {
     folder
 }
 
-/// Returns the name by which the test binary knows a function of a module, to run that test in another process.
+/// Returns the name of a test function in the test binary, to run that test in another process.
 pub(crate) fn test_name(module_path: &str, function: &str) -> String {
     let (_binary, module) = module_path.split_once("::").unwrap();
     format!("{module}::{function}")
 }
 
-/// Notes that a test did not run, for `test.sh` to count.
+/// Records that a test did not run, for `test.sh` to count.
 pub(crate) fn did_not_run(test: &str, why: &str) {
     let folder = repository().join("target/not-run");
     write(&folder.join(test), format!("{test}: {why}\n"));
@@ -421,7 +427,7 @@ impl Log for ThreadLog {
     fn flush(&self) {}
 }
 
-/// Returns what the library logs while something runs on this thread.
+/// Returns the log output of the library on this thread while a function runs.
 pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -433,7 +439,7 @@ pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     (value, LOG.take())
 }
 
-/// Takes a turn with a run of its own.
+/// Takes a turn in a separate run.
 pub(crate) fn take(
     workspace: &Workspace,
     store: &dyn Store,
@@ -460,7 +466,8 @@ pub(crate) fn events(store: &dyn Store, session: &str) -> Vec<Event> {
     events.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Returns PATH without the folders that hold an agent: which one is there must not change a test.
+/// Returns PATH without folders that contain an agent, because installed agents must not affect a
+/// test.
 pub(crate) fn path_without_agents() -> OsString {
     let holds_one = |folder: &PathBuf| {
         agentd::pack::DEFAULT_AGENTS

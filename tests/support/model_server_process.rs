@@ -1,4 +1,4 @@
-//! The scripted server of models, started for a test.
+//! The scripted model server, started for a test.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::program;
 
-/// A server that answers as its script says, and ends with this value.
+/// A server that answers from its script, and exits when this value is dropped.
 pub(crate) struct ModelServer {
     child: Child,
     folder: TempDir,
@@ -18,7 +18,8 @@ pub(crate) struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server with the replies of a script, as JSON; the keys are those of `tests/support/programs/model_server/script.rs`.
+    /// Starts a server with the replies of a script, as JSON. The keys are those of
+    /// `tests/support/programs/model_server/script.rs`.
     pub(crate) fn start(replies: &Value) -> Self {
         let script = serde_json::json!({"format": 1, "replies": replies});
         let folder = tempfile::tempdir().unwrap();
@@ -54,12 +55,14 @@ impl ModelServer {
         &self.url
     }
 
-    /// Returns the file with the text that requests are searched for; it is read anew for each.
+    /// Returns the file with the text that requests are searched for. It is read again for each
+    /// request.
     pub(crate) fn prompt(&self) -> PathBuf {
         self.folder.path().join("prompt")
     }
 
-    /// Returns the requests so far; the keys are those of `tests/support/programs/model_server/log.rs`.
+    /// Returns the requests so far. The keys are those of
+    /// `tests/support/programs/model_server/log.rs`.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
         // The server may be writing a line at this moment.
@@ -71,7 +74,7 @@ impl ModelServer {
             .collect()
     }
 
-    /// Returns the body of a request, the first by number 1.
+    /// Returns the body of a request. The first request has number 1.
     pub(crate) fn body(&self, number: usize) -> String {
         fs::read_to_string(Path::join(self.folder.path(), format!("bodies/{number}"))).unwrap()
     }

@@ -1,11 +1,11 @@
-//! Agents that record how they were called: their arguments, their environment, and all they were sent.
+//! Agents that record their arguments, environment and input.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::{TestProject, program, write};
 
-/// How an agent was called.
+/// A recorded call of an agent.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) argv: Vec<String>,
@@ -27,8 +27,8 @@ impl Called {
     }
 }
 
-/// Describes agents for the user, each by its name, the steps it takes once it has recorded its call, and further
-/// lines of its definition.
+/// Defines agents of the user, each by its name, the steps it takes once it has recorded its call,
+/// and further lines of its definition.
 pub(crate) fn describe(project: &TestProject, agents: &[(&str, &[&str], &str)]) {
     let mut text = "format: 1\nagents:\n".to_owned();
     for (name, steps, more) in agents {
@@ -43,7 +43,7 @@ pub(crate) fn describe(project: &TestProject, agents: &[(&str, &[&str], &str)]) 
             serde_json::to_string(&argv).unwrap()
         );
     }
-    // With the user, where nobody has to accept it.
+    // In the user's folder, where it needs no trust.
     write(&project.user_folder().join("agents.yaml"), text);
 }
 
@@ -51,12 +51,12 @@ fn folder(project: &TestProject, agent: &str) -> PathBuf {
     project.home().join("calls").join(agent)
 }
 
-/// Returns how often an agent was called.
+/// Returns the number of calls of an agent.
 pub(crate) fn calls(project: &TestProject, agent: &str) -> usize {
     fs::read_dir(folder(project, agent)).map_or(0, Iterator::count)
 }
 
-/// Returns a call of an agent, the first by number 1.
+/// Returns a call of an agent. The first call has number 1.
 pub(crate) fn call(project: &TestProject, agent: &str, number: usize) -> Called {
     let read = |name: &str| {
         fs::read_to_string(folder(project, agent).join(number.to_string()).join(name)).unwrap()
@@ -69,14 +69,14 @@ pub(crate) fn call(project: &TestProject, agent: &str, number: usize) -> Called 
     }
 }
 
-/// Puts what an agent shall answer where it can be read with the step that is returned.
+/// Stores the answer of an agent in a file, and returns the step that prints it.
 pub(crate) fn answer(project: &TestProject, name: &str, text: &str) -> String {
     let path = project.home().join("answers").join(name);
     write(&path, text);
     format!("cat {}", path.display())
 }
 
-/// Returns a prompt with its nonce replaced, so that it can be compared with one that `agentd prompt` shows.
+/// Returns a prompt with its nonce replaced, to compare it with the output of `agentd prompt`.
 pub(crate) fn previewed(prompt: &str) -> String {
     // In JSON the quotes are escaped.
     let Some(value) = prompt
@@ -87,6 +87,6 @@ pub(crate) fn previewed(prompt: &str) -> String {
         return prompt.to_owned();
     };
     let nonce = &value[..value.find(['"', '\\']).unwrap()];
-    assert!(nonce.len() == 8, "{nonce:?} is no nonce");
+    assert!(nonce.len() == 8, "{nonce:?} is not a nonce");
     prompt.replace(nonce, "preview")
 }

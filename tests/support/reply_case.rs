@@ -122,7 +122,7 @@ impl ReplyCase {
                     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
                     read(value) == read(&found)
                 }
-                // Each code that is listed is there; others may be.
+                // Each listed code must be present; there may be others.
                 "problems" => {
                     let found: Vec<&str> = found.split(", ").collect();
                     value.split(',').all(|code| found.contains(&code.trim()))

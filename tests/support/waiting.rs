@@ -21,7 +21,7 @@ pub(crate) const HANG: Duration = Duration::from_secs(300);
 /// On a busy machine both may exceed the first limit. Such a test then tries the next one.
 pub(crate) const GROWING_LIMITS: [u64; 3] = [1, 10, 100];
 
-/// Time between two looks at a condition.
+/// Poll interval of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until a condition holds.
@@ -88,7 +88,8 @@ pub(crate) fn suspend(pid: Pid) {
     });
 }
 
-/// Returns whether a process has received SIGTERM and blocks it, as the step `trap-term` of the fake agent does.
+/// Returns true if a process has received SIGTERM and blocks it, like the step `trap-term` of the
+/// fake agent.
 pub(crate) fn blocks_received_sigterm(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
@@ -96,10 +97,11 @@ pub(crate) fn blocks_received_sigterm(pid: u32) -> bool {
     pending & (1 << (Signal::SIGTERM as i32 - 1)) != 0
 }
 
-/// A FIFO that shows whether any process is alive that holds its write end.
+/// A FIFO that shows whether any process that holds its write end is alive.
 ///
-/// A process opens [`Self::path`] for writing, such as with `exec 9> PATH` in a shell. Its children inherit the file
-/// descriptor, whatever they do to their environment, session or parent.
+/// A process opens [`Self::path`] for writing, for example with `exec 9> PATH` in a shell. Its
+/// children inherit the file descriptor, regardless of changes to their environment, session or
+/// parent.
 pub(crate) struct Holders {
     path: PathBuf,
     read_end: File,
@@ -123,7 +125,7 @@ impl Holders {
         &self.path
     }
 
-    /// Returns whether no process holds the write end: then reading reports the end of the file.
+    /// Returns true if no process holds the write end, so that reading reports the end of the file.
     pub(crate) fn are_gone(&mut self) -> bool {
         match self.read_end.read(&mut [0]) {
             Ok(count) => {

@@ -1,7 +1,7 @@
 //! Runs a command that cannot outlive its caller: `contained FOLDER MARKER guard|namespace COMMAND…`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "an example has the terminal and the environment to itself"
+    reason = "an example may use the terminal and the environment"
 )]
 
 use std::env;
@@ -12,7 +12,8 @@ use std::time::Duration;
 use agentd::agent::{Containment, Job, Limits, guard_main, launch, prepare};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // This program is its own guard: it is started once more, with arguments that this call understands.
+    // This program is its own guard: it is started again, with arguments that this call
+    // understands.
     guard_main();
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [folder, marker, containment, argv @ ..] = arguments.as_slice() else {

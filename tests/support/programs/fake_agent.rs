@@ -1,4 +1,4 @@
-//! An agent for tests that misbehaves as it is told.
+//! An agent for tests that misbehaves on request.
 //!
 //! Every argument is a step, or a file with one step per line:
 //!
@@ -23,7 +23,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::exit,
-    reason = "a test program does as it likes"
+    reason = "a test program may exit and start processes"
 )]
 
 use std::fs::{self, File, OpenOptions};
@@ -118,7 +118,8 @@ fn take(step: &str) -> Outcome<()> {
         }
         "raise" => {
             out.flush()?;
-            // Once more if need be: of some signals the first is for a handler of the standard library.
+            // A second time if necessary: a handler of the standard library consumes the first of
+            // some signals.
             loop {
                 kill(Pid::this(), Signal::try_from(rest.parse::<i32>()?)?)?;
                 sleep(10);
@@ -156,7 +157,7 @@ fn take(step: &str) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// Writes down how this program was called, one argument and one variable a line.
+/// Records the arguments and variables of this program, one per line.
 fn record(folder: &Path) -> Outcome<()> {
     let number = (1..)
         .find(|number| !folder.join(number.to_string()).exists())
@@ -177,10 +178,11 @@ fn record(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes the steps that leave processes behind. Each goes on only when the child has come as far as its sleep.
+/// Takes the steps that leave processes running. Each continues only when the child has reached its
+/// sleep.
 fn leave(word: &str, rest: &str) -> Outcome<()> {
     if word == "fork-loop" {
-        // Never without end: should it get away from its guard, it would not be caught any more.
+        // Bounded, because a process that escaped its guard could not be caught any more.
         let (left, log) = rest.split_once(' ').ok_or("N and FILE")?;
         if let left @ 1.. = left.parse::<u64>()? {
             let steps = [
@@ -208,7 +210,7 @@ fn leave(word: &str, rest: &str) -> Outcome<()> {
         child.env_clear();
     }
     let mut started = child.stdin(writer).spawn()?;
-    // The command holds our end of what the child closes.
+    // The command holds our end of the pipe that the child closes.
     drop(child);
     io::copy(&mut &reader, &mut io::sink())?;
     if word == "double-fork" {
@@ -228,7 +230,7 @@ fn sleep(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Writes so many bytes, in lines or in one.
+/// Writes this many bytes, in lines or in one.
 fn write_bytes(count: u64, lines: bool) -> io::Result<()> {
     let mut line = [b'x'; 64];
     if lines {
@@ -240,7 +242,7 @@ fn write_bytes(count: u64, lines: bool) -> io::Result<()> {
     out.flush()
 }
 
-/// A block of bytes over and over.
+/// Writes a block of bytes repeatedly.
 struct Endless<'a>(&'a [u8]);
 
 impl Read for Endless<'_> {

@@ -1,6 +1,9 @@
-//! A program that names itself as the guard and forgets to call `guard_main`: `FOLDER` is where it works, and each start
-//! adds a line to `FOLDER/starts`.
-#![expect(clippy::disallowed_methods, reason = "a test program does as it likes")]
+//! A program that names itself as the guard but does not call `guard_main`. It works in `FOLDER`,
+//! and each start adds a line to `FOLDER/starts`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test program may start processes"
+)]
 
 use std::env;
 use std::error::Error;
@@ -18,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "started"
     )?;
     let count = fs::read_to_string(&starts)?.lines().count();
-    // Should it get away, it must not go on for ever.
+    // Bounded, in case it escapes.
     if count > 5 {
         return Ok(());
     }

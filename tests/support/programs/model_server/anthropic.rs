@@ -1,4 +1,4 @@
-//! The words of Anthropic's messages.
+//! Messages of the Anthropic dialect.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-/// A block of the content, whole and as it comes.
+/// A block of the content, whole and as stream events.
 struct Block {
     whole: Value,
     start: Value,

@@ -1,4 +1,4 @@
-//! The words of chat completions.
+//! Messages of the chat completions dialect.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! Whom the server plays, and what the dialects have in common.
+//! The dialects of the server, and their common parts.
 
 use serde_json::{Value, json};
 
 use crate::script::Reply;
 use crate::{anthropic, chat, gemini, responses};
 
-/// How a client speaks with its model.
+/// API dialect of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Anthropic,
@@ -14,16 +14,16 @@ pub(crate) enum Dialect {
     Chat,
 }
 
-/// What is asked for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// An answer, which the script has.
+    /// A scripted answer.
     Answer,
-    /// How many tokens a request has.
+    /// The number of tokens of a request.
     Count,
 }
 
-/// An answer in both of its forms.
+/// An answer in both forms.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) whole: Value,
@@ -35,11 +35,11 @@ pub(crate) struct Answer {
 pub(crate) struct Event {
     pub(crate) name: Option<&'static str>,
     pub(crate) data: String,
-    /// It is a piece of the text.
+    /// True for a piece of the text.
     pub(crate) is_piece: bool,
 }
 
-/// Which request of how many an answer is for.
+/// Position of a request in the script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) number: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Dialect {
-    /// Tells the dialect of a path, and what is wished in it.
+    /// Returns the dialect of a path, and the kind of the request.
     pub(crate) fn of(path: &str) -> Option<(Self, Wish)> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = [
@@ -72,7 +72,7 @@ impl Dialect {
         }
     }
 
-    /// Puts a reply into the dialect's words.
+    /// Renders a reply in the dialect.
     pub(crate) fn answer(self, reply: &Reply, asked: Asked<'_>) -> Answer {
         match self {
             Self::Anthropic => anthropic::answer(reply, asked),
@@ -82,7 +82,7 @@ impl Dialect {
         }
     }
 
-    /// Tells how many tokens a request has.
+    /// Renders the number of tokens of a request.
     pub(crate) fn count(self, bytes: usize) -> Value {
         let name = if self == Self::Anthropic {
             "input_tokens"
@@ -92,7 +92,7 @@ impl Dialect {
         json!({name: bytes / 4})
     }
 
-    /// Tells a failure.
+    /// Renders a failure.
     pub(crate) fn failure(self, status: u16, message: &str) -> Value {
         match self {
             Self::Anthropic => anthropic::failure(status, message),
@@ -101,7 +101,7 @@ impl Dialect {
         }
     }
 
-    /// Tells a failure in a stream.
+    /// Renders a failure within a stream.
     pub(crate) fn failure_event(self, message: &str) -> Event {
         match self {
             Self::Anthropic => Event::named("error", &anthropic::failure(529, message)),

@@ -1,4 +1,4 @@
-//! The words of Gemini.
+//! Messages of the Gemini dialect.
 
 use serde_json::{Value, json};
 

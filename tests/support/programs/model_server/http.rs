@@ -1,4 +1,4 @@
-//! HTTP/1.1 as far as clients of models need it.
+//! HTTP/1.1, as far as model clients need it.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,19 +6,19 @@ use std::net::TcpStream;
 
 use crate::Outcome;
 
-/// The most bytes of a body.
+/// Maximum number of bytes of a body.
 const LARGEST: u64 = 256 << 20;
 
-/// The most bytes of a line of the head.
+/// Maximum number of bytes of a header line.
 const LONGEST: u64 = 64 << 10;
 
-/// A request, all of it.
+/// A complete request.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
     /// The path with its query.
     pub(crate) path: String,
-    /// By their names in lower case.
+    /// By name, in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
@@ -38,7 +38,7 @@ impl Connection {
         })
     }
 
-    /// Reads a request; `None` when the client has no more.
+    /// Reads a request; `None` when the client has closed the connection.
     pub(crate) fn read(&mut self) -> Outcome<Option<Request>> {
         let first = self.line()?;
         if first.is_empty() {
@@ -121,12 +121,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the client is gone.
+    /// Waits until the client has closed the connection.
     pub(crate) fn wait_for_the_end(&mut self) {
         let _gone = io::copy(&mut self.stream, &mut io::sink());
     }
 
-    /// Sends the head of an answer. Without a length, pieces follow.
+    /// Sends the head of a response. Without a length, chunks follow.
     pub(crate) fn start(
         &mut self,
         status: u16,
@@ -148,12 +148,12 @@ impl Connection {
         self.send(head.as_bytes())
     }
 
-    /// Sends a piece of an answer without a length.
+    /// Sends a chunk of a response without a length.
     pub(crate) fn piece(&mut self, text: &str) -> io::Result<()> {
         self.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
     }
 
-    /// Sends the end of an answer without a length.
+    /// Sends the end of a response without a length.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.send(b"0\r\n\r\n")
     }
@@ -165,7 +165,7 @@ impl Connection {
     }
 }
 
-/// Some clients show these words.
+/// Some clients print the reason phrase.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

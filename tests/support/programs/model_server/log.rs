@@ -1,4 +1,4 @@
-//! What is written down of every request.
+//! The log of requests.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::Outcome;
 use crate::http::Request;
 
-/// The most characters of a text that is shown.
+/// Maximum number of characters of a logged text.
 const SHOWN: usize = 2_000;
 
-/// Headers of which only the length is told.
+/// Headers of which only the length is logged.
 const SECRET: [&str; 6] = [
     "authorization",
     "proxy-authorization",
@@ -26,7 +26,7 @@ const SECRET: [&str; 6] = [
     "cookie",
 ];
 
-/// Where requests are written down.
+/// Destination of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: Option<Mutex<File>>,
@@ -40,32 +40,32 @@ pub(crate) struct Log {
 pub(crate) struct Entry {
     /// From 1.
     pub(crate) number: usize,
-    /// `anthropic`, `gemini`, `responses` or `chat`; `null` if nobody is spoken to.
+    /// `anthropic`, `gemini`, `responses` or `chat`; `null` for an unknown path.
     pub(crate) dialect: Option<&'static str>,
     method: String,
     /// Without the value of a key.
     path: String,
     pub(crate) model: Option<String>,
     pub(crate) stream: bool,
-    /// Bytes of the body.
+    /// Number of bytes of the body.
     bytes: usize,
     headers: BTreeMap<String, String>,
-    /// `null` if it is never answered.
+    /// `null` if the request is never answered.
     pub(crate) status: Option<u16>,
     prompt: Found,
-    /// The texts of the last message of the user but for the prompt.
+    /// The texts of the last user message without the prompt.
     extra: Vec<String>,
 }
 
-/// Where the prompt is in a request.
+/// Position of the prompt in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Found {
-    /// No string of it holds the prompt.
+    /// No string contains the prompt.
     Missing,
-    /// A string of it has more than the prompt.
+    /// A string contains the prompt and more.
     Within,
-    /// A string of it is the prompt.
+    /// A string equals the prompt.
     Whole,
 }
 
@@ -87,11 +87,11 @@ impl Log {
         })
     }
 
-    /// Notes a request, whose status is not known yet.
+    /// Creates the entry of a request whose status is not known yet.
     pub(crate) fn open(&self, request: &Request, body: &Value) -> Entry {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(bodies) = &self.bodies {
-            // Who looks for it will miss it.
+            // A missing log entry fails the test that expects it.
             let _failed = fs::write(bodies.join(number.to_string()), &request.body);
         }
         let prompt = self
@@ -123,7 +123,7 @@ impl Log {
         }
     }
 
-    /// Writes a request down.
+    /// Writes an entry to the log.
     pub(crate) fn close(&self, entry: &Entry) -> Outcome<()> {
         if let Some(file) = &self.file {
             let line = format!("{}\n", serde_json::to_string(entry)?);
@@ -139,7 +139,7 @@ fn masked(value: &str) -> String {
     format!("*** ({} bytes)", value.len())
 }
 
-/// Masks the key that a client of Gemini may put into the query.
+/// Masks the key that a Gemini client may put into the query.
 fn without_key(path: &str) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<String> = query
@@ -156,7 +156,7 @@ fn without_key(path: &str) -> String {
     }
 }
 
-/// Returns the model that is asked: Gemini has it in the path.
+/// Returns the requested model. Gemini has it in the path.
 fn model(path: &str, body: &Value) -> Option<String> {
     let in_path = path
         .split_once("/models/")
@@ -182,7 +182,7 @@ fn find(value: &Value, prompt: &str) -> Found {
     }
 }
 
-/// Returns the texts of the last message of the user, what tools say included.
+/// Returns the texts of the last user message, including tool results.
 fn extra(body: &Value, prompt: Option<&str>) -> Vec<String> {
     let lists = ["messages", "contents", "input"]
         .into_iter()

@@ -1,11 +1,11 @@
-//! A stand-in for the servers of models that answers as a script says, for tests.
+//! A stand-in for model servers that answers from a script, for tests.
 //!
 //! ```text
 //! model_server --script FILE [--log FILE] [--bodies FOLDER] [--prompt FILE]
 //! ```
 //!
-//! It prints its address on a line of stdout and serves until its stdin is closed. The path of a request tells whom it
-//! plays:
+//! It prints its address on a line of stdout and serves until its stdin is closed. The path of a
+//! request selects the dialect:
 //!
 //! ```text
 //! POST …/messages, …/messages/count_tokens                            Anthropic
@@ -14,10 +14,14 @@
 //! GET  …/models                                                       a list for all of them
 //! ```
 //!
-//! The script is YAML; `script.rs` tells its keys. `--log` gets a JSON object a line for each request, with secrets
-//! masked; `log.rs` tells what stands in it. `--bodies` gets the body of request 1 as file `1`, and so on. `--prompt` is
-//! the text that requests are searched for; it is read anew for each.
-#![expect(clippy::disallowed_methods, reason = "a test program does as it likes")]
+//! The script is YAML; see `script.rs` for its keys. `--log` gets one JSON object per request, with
+//! secrets masked; see `log.rs` for its keys. `--bodies` gets the body of request 1 as file `1`,
+//! and so on. `--prompt` is the text that requests are searched for; it is read again for each
+//! request.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test program may start processes"
+)]
 
 mod anthropic;
 mod chat;
@@ -83,7 +87,7 @@ fn run() -> Outcome<()> {
         for connection in listener.incoming().flatten() {
             let server = Arc::clone(&server);
             thread::spawn(move || {
-                // A client that goes away is its own business, and often what is tested.
+                // A client that disconnects is not an error, and often part of a test.
                 let _gone = server.converse(connection);
             });
         }

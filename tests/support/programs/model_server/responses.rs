@@ -1,4 +1,4 @@
-//! The words of OpenAI's responses, and how OpenAI tells failures.
+//! Messages of the OpenAI responses dialect, and failures of OpenAI.
 
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,7 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     }
 }
 
-/// What was said so far.
+/// The output so far.
 #[derive(Default)]
 struct Told {
     events: Vec<Event>,
@@ -78,7 +78,7 @@ impl Told {
         self.events.push(Event::named(name, &data.into()));
     }
 
-    /// Tells that an item comes, without what is left out of it yet.
+    /// Announces an item, without the parts that follow later.
     fn add(&mut self, item: &Value, not_yet: Value) {
         let mut started = item.clone();
         if let (Value::Object(started), Value::Object(not_yet)) = (&mut started, not_yet) {
@@ -158,7 +158,7 @@ impl Told {
     }
 
     fn tool(&mut self, tool: &Tool, number: &str) {
-        // A tool that takes a text is another kind than one that takes named values.
+        // A tool that takes a text has another type than one that takes named values.
         let (kind, key, input) = match &tool.input {
             Value::String(text) => ("custom_tool_call", "input", text.clone()),
             input => ("function_call", "arguments", input.to_string()),

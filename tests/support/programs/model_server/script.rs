@@ -1,4 +1,4 @@
-//! The script: what is answered, in order.
+//! The script: answers in order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,47 +13,47 @@ use serde_json::Value;
 
 use crate::Outcome;
 
-/// A script, and how far it was played.
+/// A script and its current position.
 #[derive(Debug)]
 pub(crate) struct Script {
     replies: Vec<Reply>,
     played: Mutex<usize>,
 }
 
-/// The file as it is written.
+/// The script file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     format: Placed<u64>,
-    /// Used one after the other; the last one again and again.
+    /// Used in order. The last one repeats.
     replies: Vec<Placed<Reply>>,
 }
 
-/// What is answered to one request.
+/// The answer to one request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reply {
-    /// What the model says. `{{NONCE}}` in it is the nonce that the request tells.
+    /// Text of the model. `{{NONCE}}` is replaced by the nonce in the request.
     #[serde(default)]
     pub(crate) text: String,
-    /// What it thinks before that.
+    /// Thoughts before the text.
     #[serde(default)]
     pub(crate) thinking: String,
-    /// The tools it calls after that.
+    /// Tool calls after the text.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
-    /// The tokens it says it used.
+    /// Reported token usage.
     #[serde(default)]
     pub(crate) usage: Usage,
-    /// Why it stops.
+    /// Stop reason.
     #[serde(default)]
     pub(crate) stop: Stop,
-    /// A failure of this status instead, told in the dialect's own form.
+    /// A failure with this status instead, in the form of the dialect.
     pub(crate) status: Option<u16>,
-    /// What a failure, or an event of one, says.
+    /// Message of a failure or of an error event.
     #[serde(default = "scripted")]
     pub(crate) message: String,
-    /// Headers that are added to the answer.
+    /// Additional headers of the response.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
     /// Seconds before the answer starts.
@@ -62,24 +62,24 @@ pub(crate) struct Reply {
     /// Never answers.
     #[serde(default)]
     pub(crate) hang: bool,
-    /// Says nothing any more after so many pieces of the text.
+    /// Stalls after this many pieces of the text.
     pub(crate) stall_after: Option<usize>,
-    /// Breaks the connection after so many pieces of the text.
+    /// Breaks the connection after this many pieces of the text.
     pub(crate) cut_after: Option<usize>,
-    /// Tells a failure in the stream, after the text and instead of its end.
+    /// Sends an error event in the stream, after the text and instead of its end.
     #[serde(default)]
     pub(crate) error_event: bool,
-    /// Characters of a piece.
+    /// Number of characters of a piece.
     #[serde(default = "forty")]
     pub(crate) chunk: usize,
-    /// How often this reply is used.
+    /// Number of times this reply is used.
     #[serde(default = "one")]
     repeat: usize,
-    /// Exactly this instead.
+    /// Exactly this body instead.
     pub(crate) raw: Option<Raw>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
@@ -88,7 +88,8 @@ pub(crate) struct Tool {
     pub(crate) input: Value,
 }
 
-/// Tokens, each counted once: what came from a cache is no part of `input`, and thoughts are part of `output`.
+/// Tokens, each counted once: cached ones are not part of `input`, and thoughts are part of
+/// `output`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Usage {
@@ -115,16 +116,16 @@ impl Default for Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stop {
-    /// It has said it all, or waits for its tools.
+    /// The reply is complete, or waits for tool results.
     #[default]
     End,
-    /// It may say no more.
+    /// The length limit was reached.
     Length,
-    /// It does not want to.
+    /// The model refuses.
     Refusal,
 }
 
-/// An answer of which nothing is made up.
+/// A literal answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Raw {
@@ -156,7 +157,7 @@ fn json() -> String {
     "application/json".to_owned()
 }
 
-/// What stands in a text for the nonce.
+/// Placeholder for the nonce in a text.
 const NONCE: &str = "{{NONCE}}";
 
 impl Script {
@@ -192,7 +193,7 @@ impl Script {
         })
     }
 
-    /// Returns the next reply, fitted to the request.
+    /// Returns the next reply, adapted to the request.
     pub(crate) fn next(&self, body: &str) -> Outcome<Reply> {
         let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
         let mut uses = self
@@ -214,7 +215,7 @@ impl Script {
 }
 
 impl Reply {
-    /// Returns what is wrong with a reply.
+    /// Returns the error in a reply, if any.
     fn fault(&self) -> Option<&'static str> {
         let odd = [
             (
@@ -245,13 +246,13 @@ impl Reply {
             .find_map(|(is_odd, message)| is_odd.then_some(message))
     }
 
-    /// Returns the text in its pieces.
+    /// Returns the text in pieces.
     pub(crate) fn pieces(&self) -> Vec<String> {
         pieces(&self.text, self.chunk)
     }
 }
 
-/// Cuts a text into pieces of so many characters.
+/// Splits a text into pieces of this many characters.
 pub(crate) fn pieces(text: &str, size: usize) -> Vec<String> {
     let mut starts: Vec<usize> = text
         .char_indices()

@@ -1,4 +1,4 @@
-//! One connection: requests come, and the script's replies go.
+//! One connection: reads requests and sends the replies of the script.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -13,14 +13,14 @@ use crate::http::{Connection, Request};
 use crate::log::{Entry, Log};
 use crate::script::{Reply, Script};
 
-/// All that connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) script: Script,
     pub(crate) log: Log,
 }
 
-/// Whether a connection goes on after an answer.
+/// State of a connection after an answer.
 #[derive(PartialEq, Eq)]
 enum After {
     Next,
@@ -35,7 +35,7 @@ enum Fault {
 }
 
 impl Server {
-    /// Answers what comes over a connection until one side ends it.
+    /// Answers the requests of a connection until one side closes it.
     pub(crate) fn converse(&self, stream: TcpStream) -> Outcome<()> {
         let mut connection = Connection::new(stream)?;
         while let Some(request) = connection.read()? {
@@ -92,7 +92,7 @@ impl Server {
     ) -> Outcome<After> {
         let raw_status = reply.raw.as_ref().map(|raw| raw.status);
         entry.status = (!reply.hang).then(|| reply.status.or(raw_status).unwrap_or(200));
-        // Before the answer: whoever has read it finds the request in the log.
+        // Before the answer, so that a client that has read it finds the request in the log.
         self.log.close(entry)?;
         thread::sleep(Duration::from_secs_f64(reply.delay));
         if reply.hang {
@@ -144,7 +144,7 @@ fn whole(
     Ok(After::Next)
 }
 
-/// Sends an answer in one piece; a fault comes in its middle.
+/// Sends an answer in one piece. A fault occurs in its middle.
 fn plain(connection: &mut Connection, answer: &Answer, reply: &Reply) -> Outcome<After> {
     let text = answer.whole.to_string();
     let Some(fault) = fault(reply) else {
@@ -196,7 +196,8 @@ fn suffer(connection: &mut Connection, fault: Fault) -> After {
     After::Break
 }
 
-/// Returns how many events come up to so many pieces of the text, or up to its last; without a text, all but the last.
+/// Returns the number of events up to this many pieces of the text, or up to its last piece;
+/// without a text, all but the last event.
 fn place_after(events: &[Event], count: usize) -> usize {
     let pieces: Vec<usize> = (0..events.len())
         .filter(|&at| events[at].is_piece)
