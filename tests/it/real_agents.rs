@@ -23,7 +23,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::support::model_server_process::ModelServer;
-use crate::support::recording_agent::{Called, call};
+use crate::support::recording_agent::{RecordedCall, call};
 use crate::support::{Run, TestProject, did_not_run, files_below, write, write_program};
 
 /// The request of every turn.
@@ -47,7 +47,7 @@ impl Cli {
     }
 
     /// A call of the agent's edit tool that replaces beta with GAMMA in hello.txt.
-    fn edit(self, root: &Path) -> Value {
+    fn edit_call(self, root: &Path) -> Value {
         let path = root.join("hello.txt");
         match self {
             Self::Claude => json!({"name": "Edit", "input": {
@@ -64,7 +64,7 @@ impl Cli {
 
     /// A call of the agent's tool that reads hello.txt. Some agents refuse to edit a file they have
     /// not read.
-    fn look(self, root: &Path) -> Value {
+    fn read_call(self, root: &Path) -> Value {
         let path = root.join("hello.txt");
         match self {
             Self::Claude => json!({"name": "Read", "input": {"file_path": path}}),
@@ -84,7 +84,7 @@ impl Cli {
 }
 
 /// Runs a function with each agent concurrently.
-fn each(test: impl Fn(Cli) + Sync) {
+fn for_each_agent(test: impl Fn(Cli) + Sync) {
     thread::scope(|scope| {
         for cli in [Cli::Claude, Cli::Gemini, Cli::Codex] {
             let test = &test;
@@ -94,7 +94,7 @@ fn each(test: impl Fn(Cli) + Sync) {
 }
 
 /// Returns a text of this many characters that does not repeat itself.
-fn long(length: usize) -> String {
+fn long_text(length: usize) -> String {
     let lines = (1..).flat_map(|number: u32| {
         format!("Line {number} — é of a long text.\n")
             .chars()
@@ -114,7 +114,7 @@ fn real_agents() -> Option<PathBuf> {
 }
 
 /// Puts a wrapper in front of a real command that records its arguments and working folder.
-fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
+fn wrap_command(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
     let (name, home) = (cli.name(), project.home());
     let calls = home.join("calls").join(name);
     let script = format!(
@@ -132,7 +132,7 @@ fn wrap(project: &TestProject, cli: Cli, agents: &Path, prompt: &Path) {
 }
 
 /// Points an agent at a server, with as few retries as its settings allow. Returns its variables.
-fn point(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> {
+fn point_at_server(project: &TestProject, cli: Cli, url: &str) -> Vec<(String, OsString)> {
     let home = project.home();
     let own = |name: &str, value: &str| (name.to_owned(), OsString::from(value));
     match cli {
@@ -210,15 +210,16 @@ impl Stage {
             server,
             variables: BTreeMap::new(),
         };
-        wrap(&stage.project, cli, &stage.agents, &stage.server.prompt());
+        wrap_command(&stage.project, cli, &stage.agents, &stage.server.prompt());
         let url = stage.server.url().to_owned();
-        stage.point(&url);
+        stage.point_at_server(&url);
         stage.settings("[limits]\nmax_wait_seconds = 0");
         Some(stage)
     }
 
-    fn point(&mut self, url: &str) {
-        self.variables.extend(point(&self.project, self.cli, url));
+    fn point_at_server(&mut self, url: &str) {
+        self.variables
+            .extend(point_at_server(&self.project, self.cli, url));
     }
 
     /// Writes the user's settings of agentd.
@@ -273,22 +274,22 @@ impl Stage {
         );
         let mut command = Command::new(self.bin().join(self.cli.name()));
         command
-            .args(self.called(1).argv)
+            .args(self.recorded_call(1).argv)
             .current_dir(self.project.root())
             .stdin(stdin.unwrap())
             .env_clear();
-        let variables = self.called(1).environment;
+        let variables = self.recorded_call(1).environment;
         command.envs(variables.iter().filter_map(|line| line.split_once('=')));
         command.output().unwrap()
     }
 
     /// Returns a call, the first by number 1.
-    fn called(&self, number: usize) -> Called {
+    fn recorded_call(&self, number: usize) -> RecordedCall {
         call(&self.project, self.cli.name(), number)
     }
 
     /// Returns the prompt of the last turn from the ledger.
-    fn sent(&self) -> String {
+    fn sent_prompt(&self) -> String {
         self.run(&["show", "last", "--prompt"]).ok()
     }
 
@@ -301,7 +302,7 @@ impl Stage {
             // The agent may merge consecutive messages.
             assert_ne!(request["prompt"], "missing", "{request}");
         }
-        assert_eq!(self.called(1).stdin, self.sent());
+        assert_eq!(self.recorded_call(1).stdin, self.sent_prompt());
     }
 
     /// Returns all files of the project except those of git and of the ledger.

@@ -12,7 +12,7 @@ use agentd::secret::Secrets;
 use agentd::store::MemoryStore;
 use libtest_mimic::Trial;
 
-use crate::support::edit_project::{ask, project, settled, tree, workspace};
+use crate::support::edit_project::{ask, project, step_results, tree, workspace};
 use crate::support::{files_below, take};
 use crate::trials_of;
 
@@ -76,7 +76,7 @@ impl EditCase {
             .collect();
         for (name, text) in &sections {
             // The newline before the next section belongs to the text.
-            let whole = || unended(&format!("{text}\n"));
+            let whole = || strip_end_escape(&format!("{text}\n"));
             match name.split_once(' ') {
                 Some(("before", path)) => {
                     case.before.insert(path.to_owned(), whole());
@@ -97,7 +97,7 @@ fn unescaped(text: &str) -> String {
         .replace('\0', "\\")
 }
 
-fn unended(text: &str) -> String {
+fn strip_end_escape(text: &str) -> String {
     text.strip_suffix("\\e\n").unwrap_or(text).to_owned()
 }
 
@@ -161,7 +161,7 @@ fn check(text: &str) {
         .iter()
         .map(|p| format!("{} ({})", p.what, p.reason))
         .collect();
-    assert_eq!(settled(&report), expected);
+    assert_eq!(step_results(&report), expected);
     assert_eq!(refused, case.refused);
     assert_eq!(tree(&project), case.after);
 

@@ -107,7 +107,7 @@ impl Recording {
     }
 
     /// Returns the recorded stdout and stderr.
-    fn written(&self) -> (Vec<u8>, Vec<u8>) {
+    fn recorded_streams(&self) -> (Vec<u8>, Vec<u8>) {
         let folder = repository().join("tests/cases/agents").join(&self.cli);
         let part = |name: &str| fs::read(folder.join(format!("{}.{name}", self.case)));
         (part("stdout").unwrap(), part("stderr").unwrap_or_default())
@@ -136,7 +136,7 @@ impl Recording {
 
     /// Returns the differences between the recorded output as read and its row.
     pub(crate) fn faults(&self, agents: &Agents) -> Vec<String> {
-        let ((stdout, stderr), exit) = (self.written(), exited(self.exit));
+        let ((stdout, stderr), exit) = (self.recorded_streams(), exited(self.exit));
         let reply = read_as(&self.definition(agents), agents, &stdout, &stderr, &exit);
         let [
             input,

@@ -61,7 +61,7 @@ impl Stage {
     }
 
     /// Sets the commands that the agent runs in a mode before it answers.
-    pub(crate) fn does(&self, mode: &str, script: &str) {
+    pub(crate) fn set_script(&self, mode: &str, script: &str) {
         write(&self.outside(&format!("{mode}.sh")), script);
     }
 
@@ -76,7 +76,7 @@ impl Stage {
     }
 
     /// Runs a change until it ends.
-    pub(crate) fn lead(&self, change: &str, request: &str) -> Run {
+    pub(crate) fn run_change(&self, change: &str, request: &str) -> Run {
         self.project
             .run(&["run", change, request, "--auto", "--trust"])
     }
@@ -109,7 +109,7 @@ impl Stage {
     }
 
     /// Returns the current worktrees of changes.
-    pub(crate) fn trees(&self) -> Vec<PathBuf> {
+    pub(crate) fn worktrees(&self) -> Vec<PathBuf> {
         let all = self.outside(".local/state/agentd/worktrees");
         let list = |folder: &Path| -> Vec<PathBuf> {
             fs::read_dir(folder)
@@ -126,7 +126,7 @@ impl Stage {
 
     /// Returns the only worktree.
     pub(crate) fn tree(&self) -> PathBuf {
-        let mut trees = self.trees();
+        let mut trees = self.worktrees();
         assert_eq!(trees.len(), 1, "{trees:?}");
         trees.remove(0)
     }
@@ -134,7 +134,7 @@ impl Stage {
     /// Returns the files committed on the main branch, each path with its text, without the date of
     /// the archive and without the definition of the agent, which contains the path of this
     /// project.
-    pub(crate) fn committed(&self) -> BTreeMap<String, String> {
+    pub(crate) fn committed_files(&self) -> BTreeMap<String, String> {
         let names = self.git("ls-tree -r -z --name-only main");
         let text = |name: &str| {
             let plain = match name.strip_prefix("agentd/changes/archive/") {

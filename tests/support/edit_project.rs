@@ -59,7 +59,7 @@ pub(crate) fn tree(project: &TestProject) -> BTreeMap<String, String> {
 }
 
 /// Returns the result of each step as a case file writes it: `yes` or `no`, and the detail.
-pub(crate) fn settled(report: &TurnReport) -> Vec<String> {
+pub(crate) fn step_results(report: &TurnReport) -> Vec<String> {
     let word = |done: bool| if done { "yes" } else { "no" };
     report
         .settlements

@@ -107,7 +107,7 @@ pub(crate) fn turns_shown(prompt: &str) -> Vec<usize> {
 }
 
 /// The shipped catalogue, with a model called `mine` whose tokens are counted exactly.
-pub(crate) fn mine(window: u64, tier: Tier, reliability: Reliability) -> Catalogue {
+pub(crate) fn catalogue_with_mine(window: u64, tier: Tier, reliability: Reliability) -> Catalogue {
     let mut catalogue = Catalogue::built_in().unwrap().clone();
     let model = ModelSpec {
         id: "mine".into(),
@@ -125,7 +125,7 @@ pub(crate) fn o200k(text: &str) -> u64 {
 }
 
 /// Returns the lines that open a layer, in order.
-pub(crate) fn openers(prompt: &str) -> Vec<&str> {
+pub(crate) fn layer_openers(prompt: &str) -> Vec<&str> {
     const OPENERS: [&str; 7] = [
         "# THE FOREMAN",
         "# THE WRITING PROCESS MAP",

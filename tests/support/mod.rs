@@ -143,7 +143,7 @@ impl TestProject {
     }
 
     /// Disables the nonce, for agents that answer without reading their prompt.
-    pub(crate) fn without_run(&self) -> &Self {
+    pub(crate) fn disable_nonce(&self) -> &Self {
         write(
             &self.user_folder().join("config.toml"),
             "format = 1\nverdict_nonce = \"off\"\n",
@@ -428,7 +428,7 @@ impl Log for ThreadLog {
 }
 
 /// Returns the log output of the library on this thread while a function runs.
-pub(crate) fn logged<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
+pub(crate) fn capture_log<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         log::set_logger(&ThreadLog).unwrap();

@@ -7,14 +7,14 @@ use crate::support::{TestProject, program, write};
 
 /// A recorded call of an agent.
 #[derive(Debug)]
-pub(crate) struct Called {
+pub(crate) struct RecordedCall {
     pub(crate) argv: Vec<String>,
     /// Its variables, as `NAME=VALUE`.
     pub(crate) environment: Vec<String>,
     pub(crate) stdin: String,
 }
 
-impl Called {
+impl RecordedCall {
     /// Returns the names of its variables, sorted.
     pub(crate) fn variables(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
@@ -29,7 +29,7 @@ impl Called {
 
 /// Defines agents of the user, each by its name, the steps it takes once it has recorded its call,
 /// and further lines of its definition.
-pub(crate) fn describe(project: &TestProject, agents: &[(&str, &[&str], &str)]) {
+pub(crate) fn define_agents(project: &TestProject, agents: &[(&str, &[&str], &str)]) {
     let mut text = "format: 1\nagents:\n".to_owned();
     for (name, steps, more) in agents {
         let record = format!("record {}", folder(project, name).display());
@@ -57,12 +57,12 @@ pub(crate) fn calls(project: &TestProject, agent: &str) -> usize {
 }
 
 /// Returns a call of an agent. The first call has number 1.
-pub(crate) fn call(project: &TestProject, agent: &str, number: usize) -> Called {
+pub(crate) fn call(project: &TestProject, agent: &str, number: usize) -> RecordedCall {
     let read = |name: &str| {
         fs::read_to_string(folder(project, agent).join(number.to_string()).join(name)).unwrap()
     };
     let lines = |name: &str| read(name).lines().map(str::to_owned).collect();
-    Called {
+    RecordedCall {
         argv: lines("argv"),
         environment: lines("env"),
         stdin: read("stdin"),
@@ -77,7 +77,7 @@ pub(crate) fn answer(project: &TestProject, name: &str, text: &str) -> String {
 }
 
 /// Returns a prompt with its nonce replaced, to compare it with the output of `agentd prompt`.
-pub(crate) fn previewed(prompt: &str) -> String {
+pub(crate) fn with_preview_nonce(prompt: &str) -> String {
     // In JSON the quotes are escaped.
     let Some(value) = prompt
         .split("<review run=")

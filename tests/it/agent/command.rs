@@ -19,12 +19,12 @@ use crate::support::agent_output::shipped;
 use crate::support::waiting::{HANG, until};
 
 /// A working folder and a call folder.
-struct Place {
+struct CallFolders {
     folder: TempDir,
     mode: Mode,
 }
 
-impl Place {
+impl CallFolders {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("tree")).unwrap();
@@ -118,7 +118,7 @@ fn driver(agents: &Agents, variables: &[(&str, &str)]) -> CommandAgent {
 
 #[test]
 fn command_gets_arguments_and_prompt_on_stdin() {
-    let place = Place::new();
+    let place = CallFolders::new();
     let definition = "    argv: [sh, -c, 'printf \"%s|\" \"$@\"; cat; pwd', sh, '{permissions}', [--model, '{model}'], 'm={model}', '{cwd}', '']
     permissions: {read-only: [--read, [--only, '{cwd}/x']], edit: [--write]}\n";
     let agents = agents(definition);
@@ -152,7 +152,7 @@ fn command_gets_arguments_and_prompt_on_stdin() {
 fn definition_can_set_a_model() {
     let agents = agents("    argv: [echo, '{model}']\n    model: small\n");
     assert_eq!(
-        Place::new()
+        CallFolders::new()
             .ask(&driver(&agents, &[]), "", Permission::Edit)
             .unwrap()
             .text,
@@ -165,7 +165,7 @@ fn prompt_can_be_passed_as_a_file() {
     let agents =
         agents("    argv: [sh, -c, 'cat \"$1\"; cat', sh, '{prompt_file}']\n    prompt: file\n");
     let prompt = "long ".repeat(100_000);
-    let reply = Place::new()
+    let reply = CallFolders::new()
         .ask(&driver(&agents, &[]), &prompt, Permission::Edit)
         .unwrap();
     assert_eq!(
@@ -177,7 +177,7 @@ fn prompt_can_be_passed_as_a_file() {
 #[test]
 fn unenforceable_permission_is_refused() {
     let agents = agents("    argv: [touch, ran, '{permissions}']\n    permissions: {edit: []}\n");
-    let place = Place::new();
+    let place = CallFolders::new();
     let error = place
         .ask(&driver(&agents, &[]), "", Permission::ReadOnly)
         .unwrap_err();
@@ -203,7 +203,7 @@ fn command_sees_allowed_variables_and_output_is_redacted() {
         ("B_API_KEY", "other-canary"),
         ("A_NAME", "shown"),
     ];
-    let reply = Place::new()
+    let reply = CallFolders::new()
         .ask(&driver(&agents, &variables), "", Permission::Edit)
         .unwrap();
     assert_eq!(
@@ -237,7 +237,7 @@ const EVENTS: &str = "    output: {kind: jsonl, text: [{when: {type: say}, path:
 fn output_is_streamed_while_the_command_runs() {
     let script = r#"printf "%s\n" "{\"type\":\"say\",\"text\":\"one \"}"; while [ ! -e go ]; do sleep 0.05; done; printf "%s\n" "{\"type\":\"say\",\"text\":\"two\"}" "{\"type\":\"end\",\"n\":5}""#;
     let agents = agents(&format!("    argv: [sh, -c, '{script}']\n{EVENTS}"));
-    let place = Place::new();
+    let place = CallFolders::new();
     let driver = driver(&agents, &[]);
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
     let call = place.call("", Permission::Edit, &root, &folder);
@@ -287,7 +287,7 @@ fn output_is_streamed_while_the_command_runs() {
 
 #[test]
 fn stopped_and_missing_commands_are_reported() {
-    let place = Place::new();
+    let place = CallFolders::new();
     let sleeps = agents("    argv: [sh, -c, 'echo begun; exec sleep 600']\n");
     let driver_of_sleep = driver(&sleeps, &[]);
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
@@ -340,7 +340,7 @@ fn stopped_and_missing_commands_are_reported() {
     );
 
     let missing = agents("    argv: [no-such-agent-anywhere]\n");
-    let reply = Place::new()
+    let reply = CallFolders::new()
         .ask(&driver(&missing, &[]), "x", Permission::Edit)
         .unwrap();
     assert_eq!(reply.end, CallOutcome::NotInstalled);
@@ -354,7 +354,7 @@ fn only_commands_spend() {
 
 #[test]
 fn echo_returns_the_prompt_and_replay_its_reply() {
-    let place = Place::new();
+    let place = CallFolders::new();
     assert_eq!(
         place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(),
         Reply::of("<p>")
@@ -384,7 +384,7 @@ fn script(turn: &str) -> Result<Scripted, agentd::Error> {
 
 #[test]
 fn script_edits_files_reports_usage_and_fails() {
-    let place = Place::new();
+    let place = CallFolders::new();
     fs::create_dir(place.tree().join("src")).unwrap();
     fs::write(place.tree().join("src/a.rs"), "old").unwrap();
     let turn = "reply: done, files: {src/a.rs: new, docs/deep/b.md: more}, usage: {input: 10, output: 2, cost_dollars: 0.5}";
@@ -466,7 +466,7 @@ fn script_writes_only_in_the_work_tree() {
             "{path}"
         );
     }
-    let place = Place::new();
+    let place = CallFolders::new();
     let outside = place.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("file"), "mine").unwrap();

@@ -105,7 +105,7 @@ impl Call {
 
     fn end_of(&self, mut contained: Contained) -> Exit {
         let exit = contained.wait(HANG).unwrap().unwrap();
-        assert_eq!(alive(&self.marker()), BTreeSet::new());
+        assert_eq!(living_pids(&self.marker()), BTreeSet::new());
         exit
     }
 
@@ -136,7 +136,7 @@ fn milliseconds(milliseconds: u64) -> Duration {
 }
 
 /// Returns the kinds of containment that this machine supports, for a test to run with each.
-fn kinds(test: &str) -> Vec<Containment> {
+fn supported_kinds(test: &str) -> Vec<Containment> {
     static FACTS: OnceLock<ContainmentFacts> = OnceLock::new();
     let facts = FACTS.get_or_init(|| ContainmentFacts::find(guard()));
     facts.guard.as_ref().unwrap();
@@ -151,7 +151,7 @@ fn kinds(test: &str) -> Vec<Containment> {
 }
 
 /// Returns the pids of living processes that carry a marker, without using the program under test.
-fn alive(marker: &str) -> BTreeSet<u32> {
+fn living_pids(marker: &str) -> BTreeSet<u32> {
     let marker = format!("AGENTD_CALL={marker}");
     processes_by_environment(|entries| entries.contains(&marker.as_bytes()))
 }

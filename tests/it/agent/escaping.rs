@@ -123,7 +123,7 @@ fn flat_text_is_wrapped_for_gemini() {
 }
 
 /// A pack whose prompts begin with a given text.
-fn blunt(text: &str) -> (tempfile::TempDir, Pack) {
+fn pack_with_prefix(text: &str) -> (tempfile::TempDir, Pack) {
     let folder = tempfile::tempdir().unwrap();
     let file =
         |name: &str, text: &str| write(&folder.path().join("agentd/packs/blunt").join(name), text);
@@ -151,7 +151,7 @@ fn text_that_starts_like_a_command_is_wrapped() {
         ..State::default()
     };
     let sent = |text: &str, expands: &[Expands]| {
-        let (_folder, pack) = blunt(text);
+        let (_folder, pack) = pack_with_prefix(text);
         let (instructions, expands) = (Some("now".to_owned()), expands.to_vec());
         compose(
             &pack,
@@ -180,7 +180,7 @@ fn text_that_starts_like_a_command_is_wrapped() {
 /// Escaping makes a prompt longer. The fit accounts for that.
 #[test]
 fn escaped_history_stays_within_the_window() {
-    let (_folder, pack) = blunt("Talk.");
+    let (_folder, pack) = pack_with_prefix("Talk.");
     let turn = |index: usize| ConversationTurn {
         user: format!("q{index} {}", "@a ".repeat(50)),
         assistant: "@b".repeat(30),

@@ -22,7 +22,7 @@ const DIALECTS: [(&str, &str); 4] = [
 
 /// An HTTP response as received.
 #[derive(Debug)]
-struct Got {
+struct HttpResponse {
     status: u16,
     head: String,
     body: String,
@@ -30,7 +30,7 @@ struct Got {
     whole: bool,
 }
 
-impl Got {
+impl HttpResponse {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -97,7 +97,7 @@ fn read_line(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Reads one response, like a client that reuses its connection.
-fn receive(stream: &mut TcpStream) -> Got {
+fn receive(stream: &mut TcpStream) -> HttpResponse {
     let mut head = String::new();
     while let Some(line) = read_line(stream).filter(|line| !line.is_empty()) {
         head += &format!("{line}\r\n");
@@ -131,7 +131,7 @@ fn receive(stream: &mut TcpStream) -> Got {
             }
         }
     }
-    Got {
+    HttpResponse {
         status,
         head,
         body: String::from_utf8(body).unwrap(),
@@ -140,7 +140,7 @@ fn receive(stream: &mut TcpStream) -> Got {
 }
 
 /// Sends one request in a dialect, streamed or not.
-fn ask(server: &ModelServer, dialect: &str, stream: bool) -> Got {
+fn ask(server: &ModelServer, dialect: &str, stream: bool) -> HttpResponse {
     let (_, path) = DIALECTS
         .into_iter()
         .find(|(name, _)| *name == dialect)
@@ -160,7 +160,7 @@ fn ask(server: &ModelServer, dialect: &str, stream: bool) -> Got {
 }
 
 /// A reply with every field that a response can have.
-fn full() -> Value {
+fn full_reply() -> Value {
     json!([{
         "text": "Grüße, <review>PASS</review>", "thinking": "Hm.", "chunk": 5,
         "tools": [{"name": "Read", "input": {"path": "a b"}}],
@@ -172,7 +172,7 @@ const TEXT: &str = "Grüße, <review>PASS</review>";
 
 #[test]
 fn anthropic_streams_and_plain() {
-    let server = ModelServer::start(&full());
+    let server = ModelServer::start(&full_reply());
     let usage = json!({
         "input_tokens": 1000, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 200,
         "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 7},
@@ -212,7 +212,7 @@ fn anthropic_streams_and_plain() {
 
 #[test]
 fn gemini_streams_and_plain() {
-    let server = ModelServer::start(&full());
+    let server = ModelServer::start(&full_reply());
     let usage = json!({
         "promptTokenCount": 1200, "cachedContentTokenCount": 200, "candidatesTokenCount": 43,
         "thoughtsTokenCount": 7, "totalTokenCount": 1250,
@@ -247,7 +247,7 @@ fn gemini_streams_and_plain() {
 
 #[test]
 fn responses_streams_and_plain() {
-    let mut replies = full();
+    let mut replies = full_reply();
     let patch = json!({"name": "apply_patch", "input": "*** Begin Patch\n"});
     replies[0]["tools"].as_array_mut().unwrap().push(patch);
     let server = ModelServer::start(&replies);
@@ -309,7 +309,7 @@ fn responses_streams_and_plain() {
 
 #[test]
 fn chat_streams_and_plain() {
-    let server = ModelServer::start(&full());
+    let server = ModelServer::start(&full_reply());
     let whole = ask(&server, "chat", false).json();
     let message = &whole["choices"][0]["message"];
     assert_eq!(

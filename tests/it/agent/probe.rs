@@ -30,26 +30,28 @@ const RIGHT: [&str; 10] = [
 
 /// One scripted turn: a reply, or a call that fails.
 #[derive(Clone, Copy)]
-enum Does<'a> {
+enum ScriptedCall<'a> {
     Says(&'a str),
     Ends(&'a str),
 }
 
-fn script(turns: &[Does<'_>]) -> String {
+fn script(turns: &[ScriptedCall<'_>]) -> String {
     let turns = turns.iter().map(|turn| match turn {
-        Does::Says(reply) => format!("- {{reply: {}, usage: {{output: 10}}}}\n", json!(reply)),
-        Does::Ends(end) => format!("- {{end: {end}}}\n"),
+        ScriptedCall::Says(reply) => {
+            format!("- {{reply: {}, usage: {{output: 10}}}}\n", json!(reply))
+        }
+        ScriptedCall::Ends(end) => format!("- {{end: {end}}}\n"),
     });
     format!("format: 1\nturns:\n{}", turns.collect::<String>())
 }
 
 /// Returns the turns of a probe with correct replies. Each case is asked under three conditions.
-fn all_right(cases: usize) -> Vec<Does<'static>> {
+fn all_right(cases: usize) -> Vec<ScriptedCall<'static>> {
     RIGHT
         .iter()
         .cycle()
         .take(cases)
-        .flat_map(|reply| [Does::Says(reply); 3])
+        .flat_map(|reply| [ScriptedCall::Says(reply); 3])
         .collect()
 }
 
@@ -76,13 +78,17 @@ impl Bench {
         }
     }
 
-    fn probe(&self, turns: &[Does<'_>], model: Option<&str>) -> agentd::Result<ProbeReport> {
-        self.probe_telling(turns, model, &mut |_| {})
+    fn probe(
+        &self,
+        turns: &[ScriptedCall<'_>],
+        model: Option<&str>,
+    ) -> agentd::Result<ProbeReport> {
+        self.probe_with_callback(turns, model, &mut |_| {})
     }
 
-    fn probe_telling(
+    fn probe_with_callback(
         &self,
-        turns: &[Does<'_>],
+        turns: &[ScriptedCall<'_>],
         model: Option<&str>,
         told: &mut dyn FnMut(&ProbeTurn),
     ) -> agentd::Result<ProbeReport> {
@@ -106,7 +112,7 @@ impl Bench {
         })
     }
 
-    fn kept(&self) -> usize {
+    fn measurement_count(&self) -> usize {
         let wanted = Figures {
             kind: FigureKind::Protocol,
             agent: Some("scripted"),
@@ -146,7 +152,7 @@ fn correct_replies_score_100_percent() {
         "there is nothing to improve"
     );
     assert_eq!(
-        (bench.kept(), report.kept),
+        (bench.measurement_count(), report.kept),
         (30, Share { right: 10, all: 10 })
     );
     let (reliability, origin) = report.reliability.unwrap();
@@ -212,7 +218,7 @@ fn each_defect_lowers_only_its_score() {
         for (nth, reply) in replies.iter().enumerate() {
             let condition = nth % 3;
             let mut turns = all_right(3);
-            turns[case * 3 + condition] = Does::Says(reply);
+            turns[case * 3 + condition] = ScriptedCall::Says(reply);
             let report = Bench::new().probe(&turns, None).unwrap();
             let expected: Vec<_> =
                 cells_of_one_each(|at, task| u64::from((at, task) != (condition, *case)));
@@ -245,9 +251,9 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
     let bench = Bench::new();
     let mut turns = all_right(3);
     (turns[0], turns[4], turns[5]) = (
-        Does::Ends("crashed"),
-        Does::Ends("timed-out"),
-        Does::Ends("crashed"),
+        ScriptedCall::Ends("crashed"),
+        ScriptedCall::Ends("timed-out"),
+        ScriptedCall::Ends("crashed"),
     );
     let report = bench.probe(&turns, None).unwrap();
     assert!(report.fault.is_none());
@@ -262,10 +268,10 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
         report.share(Condition::Reminder, Some(Task::Action)),
         Share::default()
     );
-    assert_eq!(bench.kept(), 6);
+    assert_eq!(bench.measurement_count(), 6);
 
     let mut turns = all_right(3);
-    turns[2] = Does::Ends("auth");
+    turns[2] = ScriptedCall::Ends("auth");
     let report = Bench::new().probe(&turns, None).unwrap();
     assert_eq!(
         report.fault.as_ref().map(agentd::Error::kind),
@@ -277,7 +283,7 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
 #[test]
 fn significant_gains_are_distinguished_from_chance() {
     let bench = Bench::new();
-    let wrong = Does::Says("no tags");
+    let wrong = ScriptedCall::Says("no tags");
     let mut turns = all_right(10);
     for (at, turn) in turns.iter_mut().enumerate() {
         let condition = at % 3;
@@ -313,7 +319,7 @@ fn stopped_probe_keeps_its_results() {
     let mut seen = 0;
     let stop = bench.run.stop.clone();
     let report = bench
-        .probe_telling(&all_right(3), None, &mut |_| {
+        .probe_with_callback(&all_right(3), None, &mut |_| {
             seen += 1;
             if seen == 4 {
                 stop.ask();
@@ -324,7 +330,7 @@ fn stopped_probe_keeps_its_results() {
         report.fault.as_ref().map(agentd::Error::kind),
         Some(ErrorKind::AgentStopped)
     );
-    assert_eq!((report.asked.len(), bench.kept()), (4, 4));
+    assert_eq!((report.asked.len(), bench.measurement_count()), (4, 4));
 }
 
 #[test]
@@ -354,8 +360,8 @@ fn failing_first_turn_is_an_error() {
 fn command_prints_a_table_and_logs_the_turns() {
     let project = TestProject::new();
     let mut turns = all_right(10);
-    turns[0] = Does::Says("The build is green again.");
-    turns[4] = Does::Ends("crashed");
+    turns[0] = ScriptedCall::Says("The build is green again.");
+    turns[4] = ScriptedCall::Ends("crashed");
     project.write("script.yaml", script(&turns));
     // A probe ignores an agent that the settings choose for a mode of another pack.
     write(

@@ -53,7 +53,7 @@ fn result(stage: &Stage) -> Result {
         text.lines().map(line).collect()
     };
     let committed = stage
-        .committed()
+        .committed_files()
         .into_iter()
         .map(|(path, text)| (path, plain(text)));
     (committed.collect(), stage.subjects())
@@ -105,7 +105,7 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
 #[test]
 fn killed_change_resumes_to_the_same_result() {
     let undisturbed = Stage::new();
-    undisturbed.lead("say", "Say it").ok();
+    undisturbed.run_change("say", "Say it").ok();
     let expected = result(&undisturbed);
     assert_eq!(undisturbed.calls(), CALLS);
     assert_eq!(expected.0["say.txt"], "say\n");
@@ -134,13 +134,13 @@ fn killed_change_resumes_to_the_same_result() {
             let expected = &expected;
             scope.spawn(move || {
                 half.iter()
-                    .for_each(|point| comes_to_the_same_end(point, expected))
+                    .for_each(|point| check_same_result(point, expected))
             });
         }
     });
 }
 
-fn comes_to_the_same_end(point: &str, expected: &Result) {
+fn check_same_result(point: &str, expected: &Result) {
     let stage = Stage::new();
     let crashes = killed_at(&stage, point);
     assert!(crashes > 0, "{point}: a change does not reach it");
@@ -155,7 +155,11 @@ fn comes_to_the_same_end(point: &str, expected: &Result) {
         );
     }
     assert_eq!(stage.git("status --porcelain"), "", "{point}");
-    assert_eq!(stage.trees(), Vec::<std::path::PathBuf>::new(), "{point}");
+    assert_eq!(
+        stage.worktrees(),
+        Vec::<std::path::PathBuf>::new(),
+        "{point}"
+    );
     assert_eq!(stage.git("branch --list agentd/*"), "", "{point}");
 }
 
@@ -163,14 +167,14 @@ fn comes_to_the_same_end(point: &str, expected: &Result) {
 #[test]
 fn resume_keeps_edits_of_a_killed_agent() {
     let stage = Stage::new();
-    stage.does(
+    stage.set_script(
         "implement",
         "if [ ! -f half.txt ]; then echo half > half.txt; exec sleep 600; fi\n",
     );
     let mut child = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
     until("the agent does not start", || {
         stage
-            .trees()
+            .worktrees()
             .first()
             .is_some_and(|tree| tree.join("half.txt").is_file())
     });
@@ -214,7 +218,7 @@ fn failed_merge_is_retried_without_calling_the_agent() {
     // An uncommitted file blocks the file that the change adds.
     stage.project.write("say.txt", "mine\n");
     let words = "work that is in no commit is in the way: say.txt";
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     assert!(
         run.code == 5 && run.stderr.contains(words),
         "{}",
@@ -249,7 +253,7 @@ fn failed_merge_is_retried_without_calling_the_agent() {
 #[test]
 fn repeated_interruptions_do_not_loop() {
     let stage = Stage::new();
-    stage.does(
+    stage.set_script(
         "plan",
         "echo begun >> \"$1\"/begun; if [ ! -f \"$1\"/enough ]; then exec sleep 600; fi\n",
     );

@@ -7,7 +7,7 @@ const OWN_WORK: &str = "judges its own work";
 #[test]
 fn single_agent_for_all_phases_is_warned_about_once() {
     let stage = Stage::new();
-    let run = stage.lead("one", "Say one");
+    let run = stage.run_change("one", "Say one");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(run.stderr.matches(OWN_WORK).count(), 1, "{}", run.stderr);
     assert!(

@@ -12,7 +12,7 @@ use crate::support::{Run, write};
 /// Script of an agent that waits until it is released.
 const WAITS: &str = "touch \"$home/waits\"; while [ ! -f \"$home/go\" ]; do sleep 0.02; done\n";
 
-fn end(child: Child) -> Run {
+fn wait_for_exit(child: Child) -> Run {
     Run::from(child.wait_with_output().unwrap())
 }
 
@@ -21,7 +21,7 @@ fn concurrent_changes_are_both_merged() {
     let stage = Stage::new();
     let [one, two] =
         ["one", "two"].map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"]));
-    for run in [end(one), end(two)] {
+    for run in [wait_for_exit(one), wait_for_exit(two)] {
         assert_eq!(run.code, 0, "{}", run.stderr);
     }
     for change in ["one", "two"] {
@@ -64,10 +64,10 @@ fn concurrent_changes_are_both_merged() {
 #[test]
 fn second_of_two_conflicting_changes_reports_the_conflict() {
     let stage = Stage::new();
-    stage.does("implement", "echo \"$change\" > same.txt\n");
+    stage.set_script("implement", "echo \"$change\" > same.txt\n");
     let [one, two] = ["one", "two"]
         .map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"]))
-        .map(end);
+        .map(wait_for_exit);
     let (done, failed) = if one.code == 0 {
         (one, two)
     } else {
@@ -89,7 +89,7 @@ fn second_of_two_conflicting_changes_reports_the_conflict() {
         "no part of it is merged"
     );
     assert_eq!(stage.git("status --porcelain"), "");
-    assert_eq!(stage.trees().len(), 1, "the finished work is kept");
+    assert_eq!(stage.worktrees().len(), 1, "the finished work is kept");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn eight_changes_open_concurrently() {
         .iter()
         .map(|name| stage.start(&["run", name, "Say it", "--trust"]))
         .collect();
-    for run in begun.into_iter().map(end) {
+    for run in begun.into_iter().map(wait_for_exit) {
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(
             run.stderr.contains("awaiting approval before implement"),
@@ -108,7 +108,7 @@ fn eight_changes_open_concurrently() {
             run.stderr
         );
     }
-    assert_eq!(stage.trees().len(), 8);
+    assert_eq!(stage.worktrees().len(), 8);
     let list = stage.project.run(&["change", "list"]).ok();
     for name in &names {
         assert!(list.contains(name.as_str()), "{list}");
@@ -124,7 +124,7 @@ fn eight_changes_open_concurrently() {
 #[test]
 fn same_change_started_twice_is_refused() {
     let stage = Stage::new();
-    stage.does("plan", WAITS);
+    stage.set_script("plan", WAITS);
     let first = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
     until("the agent does not start", || {
         stage.outside("waits").is_file()
@@ -140,7 +140,7 @@ fn same_change_started_twice_is_refused() {
         assert!(busy.stderr.contains("SessionBusy"), "{}", busy.stderr);
     }
     write(&stage.outside("go"), "");
-    let first = end(first);
+    let first = wait_for_exit(first);
     assert_eq!(first.code, 0, "{}", first.stderr);
     assert_eq!(
         (stage.project.read("say.txt").as_str(), stage.calls().len()),
@@ -149,11 +149,11 @@ fn same_change_started_twice_is_refused() {
 }
 
 /// Stops a change as soon as a file exists.
-fn stopped(stage: &Stage, sign: &str) {
+fn check_stopped_change(stage: &Stage, sign: &str) {
     let child = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
     until("it does not start", || stage.outside(sign).is_file());
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    let run = end(child);
+    let run = wait_for_exit(child);
     assert_eq!(run.code, 130, "{}", run.stderr);
     until("a process is still running", || stage.alive().is_empty());
 }
@@ -162,8 +162,8 @@ fn stopped(stage: &Stage, sign: &str) {
 fn change_stopped_during_a_call_can_be_resumed() {
     for mode in ["plan", "implement", "archive"] {
         let stage = Stage::new();
-        stage.does(mode, WAITS);
-        stopped(&stage, "waits");
+        stage.set_script(mode, WAITS);
+        check_stopped_change(&stage, "waits");
         write(&stage.outside("go"), "");
         stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
         assert_eq!(
@@ -188,7 +188,7 @@ fn change_stopped_during_a_check_can_be_resumed() {
         );
         stage.project.write("check.sh", check);
         stage.commit("check");
-        stopped(&stage, "checks");
+        check_stopped_change(&stage, "checks");
         write(&stage.outside("go"), "");
         stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
         assert_eq!(stage.project.read("say.txt"), "say\n");

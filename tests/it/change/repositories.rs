@@ -13,7 +13,7 @@ use crate::support::{Run, TestProject, write};
 const COMMANDS: [&[&str]; 3] = [&["run", "say", "Say it"], &["review"], &["fix", "a typo"]];
 
 /// Checks that each of them is refused with a message before an agent is called.
-fn refused(stage: &Stage, words: &[&str]) {
+fn check_refused(stage: &Stage, words: &[&str]) {
     for args in COMMANDS {
         stage
             .project
@@ -26,7 +26,7 @@ fn refused(stage: &Stage, words: &[&str]) {
 #[test]
 fn folder_without_repository_or_commits_is_refused() {
     let stage = Stage::without_commit();
-    refused(
+    check_refused(
         &stage,
         &[
             "NoCommits",
@@ -35,14 +35,14 @@ fn folder_without_repository_or_commits_is_refused() {
         ],
     );
     fs::remove_dir_all(stage.project.root().join(".git")).unwrap();
-    refused(
+    check_refused(
         &stage,
         &["NotARepository", "is not in a git repository", "git init"],
     );
     let bare = Stage::new();
     let git_dir = bare.project.root().join(".git");
     git(&git_dir, "config core.bare true");
-    refused(&bare, &["NotARepository", "bare repository"]);
+    check_refused(&bare, &["NotARepository", "bare repository"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn change_from_a_detached_head_leaves_its_branch() {
     let stage = Stage::new();
     stage.git("checkout -q --detach");
     let before = stage.git("rev-parse HEAD main");
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
@@ -88,7 +88,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
         stage.git("diff --cached"),
         stage.git("status --porcelain"),
     );
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
@@ -109,7 +109,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
         (before.1, before.2)
     );
     assert_eq!(stage.project.read("say.txt"), "say\n");
-    assert!(!stage.committed().contains_key("new file"));
+    assert!(!stage.committed_files().contains_key("new file"));
 }
 
 /// Submodules, renames, binaries and links of a repository are unchanged by a change.
@@ -146,12 +146,12 @@ fn submodules_renames_binaries_links_and_odd_names_survive() {
     symlink("/nowhere/at/all", root.join("dangling")).unwrap();
     stage.commit("all");
     let pinned = stage.git("rev-parse main:sub");
-    stage.does(
+    stage.set_script(
         "implement",
         "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n",
     );
     // Reviewers are not shown binary files, so a person has to approve them.
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 8, "{}", run.stderr);
     stage
         .project
@@ -209,7 +209,7 @@ fn repository_commands_are_never_run() {
     }
     git_words(&root, &["config", "core.fsmonitor", &filter.to_string()]);
     let _none = fs::remove_file(&ran);
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(fs::read_to_string(&ran).unwrap_or_default(), "");
     assert_eq!(stage.project.read("say.txt"), "say\n");
@@ -230,8 +230,8 @@ fn make_executable(path: &Path) {
 fn edit_by_a_read_only_agent_is_detected() {
     for mode in ["plan", "challenge", "review"] {
         let stage = Stage::new();
-        stage.does(mode, "echo sneaked > sneaked.txt\n");
-        let run = stage.lead("say", "Say it");
+        stage.set_script(mode, "echo sneaked > sneaked.txt\n");
+        let run = stage.run_change("say", "Say it");
         assert_eq!(run.code, 5, "{mode}: {}", run.stderr);
         assert!(
             run.stderr.contains("AgentEdited") && run.stderr.contains("sneaked.txt"),
@@ -250,8 +250,8 @@ fn replaced_git_file_of_the_worktree_is_ignored() {
         "rm -rf .git; git init -q .; printf '#!/bin/sh\\ntouch {}\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit\n",
         ran.display()
     );
-    stage.does("implement", &hook);
-    let run = stage.lead("say", "Say it");
+    stage.set_script("implement", &hook);
+    let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!ran.exists());
     assert_eq!(stage.project.read("say.txt"), "say\n");
@@ -274,7 +274,7 @@ fn deleted_worktree_is_recreated_from_its_branch() {
 fn existing_branch_is_not_taken_over() {
     let stage = Stage::new();
     stage.git("branch agentd/say");
-    let run = stage.lead("say", "Say it");
+    let run = stage.run_change("say", "Say it");
     run.fails(
         3,
         &[
@@ -409,7 +409,7 @@ fn change_does_not_start_without_a_folder_for_worktrees() {
     run.fails(3, &["FileUnusable", "cannot make the folder"]);
     assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
     assert_eq!(stage.git("branch --list agentd/*"), "");
-    stage.lead("say", "Say it").ok();
+    stage.run_change("say", "Say it").ok();
 }
 
 /// Files that an agent writes in a change cannot steer the next agent there, unless they are
@@ -420,7 +420,7 @@ fn instruction_files_written_in_a_worktree_need_trust() {
     stage.define("    obeys: [.mcp.json, .gemini/settings.json]\n");
     stage.project.write(".mcp.json", "{}\n");
     stage.commit("obeys");
-    stage.does("implement", "mkdir -p .gemini; echo '{\"mcpServers\": {}}' > .gemini/settings.json; echo '{\"a\": 1}' > .mcp.json\n");
+    stage.set_script("implement", "mkdir -p .gemini; echo '{\"mcpServers\": {}}' > .gemini/settings.json; echo '{\"a\": 1}' > .mcp.json\n");
     stage.project.run(&["trust"]).ok();
     let run = stage.project.run(&["run", "say", "Say it", "--auto"]);
     assert_eq!(run.code, 4, "{}", run.stderr);

@@ -50,7 +50,7 @@ impl Job {
 
     /// Commits code and one definition of each kind, as a stranger would.
     fn attack(&self) -> &Self {
-        let mark = self.mark();
+        let mark = self.marker_file();
         let run_mark = format!("touch '{}'", mark.display());
         let config = format!(
             "format = 1\nverdict_nonce = \"off\"\n[review]\ncommands = [\"{run_mark}\"]\n[modes.review]\nagent = \"echo\"\n"
@@ -99,7 +99,7 @@ impl Job {
     }
 
     /// Returns the file that every command of the stranger creates.
-    fn mark(&self) -> std::path::PathBuf {
+    fn marker_file(&self) -> std::path::PathBuf {
         self.project.home().join("mark")
     }
 
@@ -135,13 +135,16 @@ impl Job {
 
     /// Checks that no definition of the stranger was used, and returns the body of the only
     /// request.
-    fn sent(&self) -> String {
+    fn sent_body(&self) -> String {
         assert_eq!(
             self.strangers.requests(),
             Vec::<Value>::new(),
             "a prompt and a key were sent to the stranger"
         );
-        assert!(!self.mark().exists(), "a command of the stranger was run");
+        assert!(
+            !self.marker_file().exists(),
+            "a command of the stranger was run"
+        );
         let requests = self.maintainers.requests();
         assert_eq!(requests.len(), 1);
         // The server logs only the length of a key.
@@ -188,7 +191,7 @@ fn ci_recipe_uses_nothing_from_the_pull_request() {
         assert!(warning.contains(file), "{file} is not in: {warning}");
     }
 
-    let body = job.sent();
+    let body = job.sent_body();
     assert!(
         body.contains("Find what fails."),
         "the built-in instructions of the reviewer are missing"
@@ -247,7 +250,7 @@ fn review_uses_the_trusted_definitions_of_its_base() {
     assert_eq!(report["definitions_from"], report["base"]);
     assert_eq!(report["definitions_changed"].as_array().unwrap().len(), 5);
 
-    let body = job.sent();
+    let body = job.sent_body();
     assert!(
         body.contains("Keep it closed.") && body.contains("It stays closed."),
         "{body}"
@@ -274,7 +277,7 @@ fn definitions_come_from_the_current_base() {
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(report["checks"][0]["name"], "sh door.sh", "{}", run.stderr);
     assert_ne!(report["definitions_from"], report["base"]);
-    job.sent();
+    job.sent_body();
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn uncommitted_review_uses_definitions_of_the_last_commit() {
         run.stderr
             .contains("warning: this branch edits agentd's definitions: agentd/agents.yaml")
     );
-    job.sent();
+    job.sent_body();
 }
 
 #[test]

@@ -34,7 +34,7 @@ const CTRL_C: &str = "\u{3}";
 
 /// Runs the program on a terminal and types each line when its question appears. Returns `None`
 /// without `script`.
-fn typed(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
+fn run_typing(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
     let quoted: String = words
@@ -112,7 +112,7 @@ fn user_accepts_checks_and_answers_the_planner() {
         ("In which language?", "In Esperanto"),
         ("How loud?", "Whispering"),
     ];
-    let Some(shown) = typed(&project, &args, &lines) else {
+    let Some(shown) = run_typing(&project, &args, &lines) else {
         return did_not_run(
             "user_accepts_checks_and_answers_the_planner",
             "the command `script` is missing",
@@ -150,7 +150,7 @@ fn ctrl_c_at_a_question_loses_nothing() {
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
     let lines = [("trust them?", "y"), ("In which language?", CTRL_C)];
-    let Some(shown) = typed(&project, &args, &lines) else {
+    let Some(shown) = run_typing(&project, &args, &lines) else {
         return did_not_run(
             "ctrl_c_at_a_question_loses_nothing",
             "the command `script` is missing",
@@ -171,7 +171,7 @@ fn declined_checks_spend_nothing() {
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
-    let Some(shown) = typed(&project, &args, &[("trust them?", "no")]) else {
+    let Some(shown) = run_typing(&project, &args, &[("trust them?", "no")]) else {
         return did_not_run(
             "declined_checks_spend_nothing",
             "the command `script` is missing",

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::support::{Run, TestProject, did_not_run};
 
 /// Runs the program with limits of 200 MB of memory and ten seconds of CPU time.
-fn bounded(project: &TestProject, args: &[&str]) -> Run {
+fn run_bounded(project: &TestProject, args: &[&str]) -> Run {
     let mut shell = Command::new("sh");
     let program = project.command(args);
     shell
@@ -56,7 +56,7 @@ fn unusable_files() {
     ];
     for (file, words) in cases {
         for flag in ["--file", "--artifact"] {
-            let stderr = bounded(&project, &["prompt", "plan", "x", flag, file])
+            let stderr = run_bounded(&project, &["prompt", "plan", "x", flag, file])
                 .fails(3, &[words, "FileUnusable"]);
             assert!(stderr.contains(file), "{stderr}");
         }
@@ -186,7 +186,7 @@ fn hostile_templates() {
     ];
     for (template, words) in cases {
         project.write("templates/system/BASE-plan.md", &template);
-        let stderr = bounded(&project, &["prompt", "plan", "x"]);
+        let stderr = run_bounded(&project, &["prompt", "plan", "x"]);
         assert!(stderr.stderr.len() < 2_000, "{}", stderr.stderr.len());
         assert!(
             stderr.code == 3 || stderr.code == 4,
@@ -198,7 +198,7 @@ fn hostile_templates() {
     }
     let path = project.root().join("templates/system/BASE-plan.md");
     File::create(path).unwrap().set_len(100 << 20).unwrap();
-    bounded(&project, &["prompt", "plan", "x"]).fails(3, &["too large: over 1 MiB"]);
+    run_bounded(&project, &["prompt", "plan", "x"]).fails(3, &["too large: over 1 MiB"]);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn folder_with_many_entries() {
     for number in 0..20_000 {
         File::create(folder.join(format!("a-rather-long-file-name-{number}"))).unwrap();
     }
-    let text = bounded(&project, &["prompt", "plan", "x"]).ok();
+    let text = run_bounded(&project, &["prompt", "plan", "x"]).ok();
     assert!(text.contains("(19940 more)"));
     assert!(text.len() < 20_000);
 }

@@ -254,7 +254,7 @@ fn init_works_in_an_empty_folder_without_git() {
 }
 
 /// Returns a command and all its subcommands, as the help lists them.
-fn commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String)> {
+fn list_commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String)> {
     let args: Vec<&str> = above.iter().map(String::as_str).chain(["--help"]).collect();
     let help = project.run(&args).ok();
     let list = help
@@ -268,7 +268,8 @@ fn commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String
     let names = names
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help");
-    let below = names.flat_map(|name| commands(project, &[above, &[name.to_owned()]].concat()));
+    let below =
+        names.flat_map(|name| list_commands(project, &[above, &[name.to_owned()]].concat()));
     let below: Vec<_> = below.collect();
     std::iter::once((above.to_vec(), help))
         .chain(below)
@@ -279,7 +280,7 @@ fn commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, String
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
     let docs = std::fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
-    let all = commands(&project, &[]);
+    let all = list_commands(&project, &[]);
     assert!(all.len() > 40, "{}", all.len());
     for (command, help) in all {
         let is_group = !command.is_empty() && help.contains("Commands:\n");

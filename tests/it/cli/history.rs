@@ -9,7 +9,7 @@ use std::process::Command;
 use agentd::store::blob_id;
 use serde_json::{Value, json};
 
-use crate::support::recording_agent::{answer, call, calls, describe};
+use crate::support::recording_agent::{answer, call, calls, define_agents};
 use crate::support::{TestProject, files_below, write};
 
 const PLAN: &str = "Planned.\n<content_update target=\"proposal.md\">\n# Login\n</content_update>\n<review>PASS</review>\n";
@@ -17,7 +17,7 @@ const PLAN: &str = "Planned.\n<content_update target=\"proposal.md\">\n# Login\n
 /// A project with three turns: `a/1` planned, `a/2` challenged, `b/1` crashed.
 fn project() -> TestProject {
     let project = TestProject::new();
-    project.without_run();
+    project.disable_nonce();
     let (plan, challenge) = (
         answer(&project, "plan", PLAN),
         answer(
@@ -26,7 +26,7 @@ fn project() -> TestProject {
             "A gap.\n<review>NEEDS_REVISION</review>\n",
         ),
     );
-    describe(
+    define_agents(
         &project,
         &[
             ("planner", &[&plan], "    model: gpt-4o\n"),
@@ -642,7 +642,7 @@ fn errors_name_the_cause_and_a_remedy() {
 #[test]
 fn commands_leave_the_tree_clean_and_the_ledger_private() {
     let project = TestProject::new();
-    describe(
+    define_agents(
         &project,
         &[
             ("planner", &["out Planned."], ""),

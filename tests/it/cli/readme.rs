@@ -24,7 +24,7 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 }
 
 /// Runs the commands of a block in one shell, and returns the block with the actual output.
-fn play(block: &str) -> String {
+fn run_block(block: &str) -> String {
     let project = TestProject::new();
     let commands: Vec<&str> = block
         .lines()
@@ -63,7 +63,7 @@ fn sixty_second_demo_prints_the_shown_output() {
     .concat();
     assert_eq!(blocks.len(), 2);
     for block in blocks {
-        let (shown, real) = (without_sizes(&block), without_sizes(&play(&block)));
+        let (shown, real) = (without_sizes(&block), without_sizes(&run_block(&block)));
         assert!(
             is_shown_by(&shown, &real),
             "{shown}\ndiffers from the output:\n{real}"
@@ -240,7 +240,7 @@ fn library_example_matches_the_example_file() {
 }
 
 /// Returns the lines of a page that are not inside a fenced code block.
-fn prose(text: &str) -> Vec<&str> {
+fn prose_lines(text: &str) -> Vec<&str> {
     let mut is_code = false;
     let mut lines = Vec::new();
 
@@ -259,7 +259,7 @@ fn prose(text: &str) -> Vec<&str> {
 fn anchors(text: &str) -> Vec<String> {
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_');
 
-    prose(text)
+    prose_lines(text)
         .into_iter()
         .filter(|line| line.starts_with('#'))
         .map(|line| line.trim_start_matches('#').trim())
@@ -295,7 +295,7 @@ fn links_between_pages_resolve() {
     for page in pages() {
         let path = repository().join(&page);
         let text = fs::read_to_string(&path).unwrap();
-        let lines = prose(&text);
+        let lines = prose_lines(&text);
         let links = lines
             .iter()
             .flat_map(|line| line.split("](").skip(1))

@@ -9,7 +9,7 @@ use crate::support::{Run, TestProject, repository, write};
 
 /// Returns the settings of a text with all commented-out lines enabled, and the number of those
 /// lines.
-fn taken_in(draft: &str) -> (Settings, usize) {
+fn enable_commented_lines(draft: &str) -> (Settings, usize) {
     let is_setting = |line: &str| {
         let key = line.split('=').next().unwrap_or_default().trim();
         line.starts_with('[')
@@ -33,7 +33,7 @@ fn taken_in(draft: &str) -> (Settings, usize) {
 
 #[test]
 fn every_line_of_the_draft_is_valid() {
-    let (settings, count) = taken_in(CONFIG_DRAFT);
+    let (settings, count) = enable_commented_lines(CONFIG_DRAFT);
     assert!(count > 20, "{count}");
     // The limits shown are the defaults.
     assert_eq!(settings.limits, CallLimits::default());

@@ -36,7 +36,7 @@ struct Case {
     tier: Tier,
 }
 
-fn prose() -> impl Strategy<Value = Prose> {
+fn any_prose() -> impl Strategy<Value = Prose> {
     let class = prop_oneof![Just("pinned"), Just("required"), Just("optional")];
     (class, any::<bool>(), 1..60_usize, 1..40_usize, 1..20_usize).prop_map(
         |(class, none_at_minimal, full, medium, minimal)| Prose {
@@ -47,11 +47,11 @@ fn prose() -> impl Strategy<Value = Prose> {
     )
 }
 
-fn case() -> impl Strategy<Value = Case> {
+fn any_case() -> impl Strategy<Value = Case> {
     let format = prop_oneof![Just(Format::Flat), Just(Format::Xml), Just(Format::Chat)];
     let tier = prop_oneof![Just(Tier::Full), Just(Tier::Medium), Just(Tier::Minimal)];
     (
-        prop::collection::vec(prose(), 1..6),
+        prop::collection::vec(any_prose(), 1..6),
         prop::collection::vec((1..30_usize, 0..30_usize), 0..12),
         prop::collection::vec(1..20_usize, 0..8),
         1..40_usize,
@@ -75,7 +75,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 /// Distinct words, with some markup and other scripts among them.
-fn words(seed: usize, count: usize) -> String {
+fn distinct_words(seed: usize, count: usize) -> String {
     let one = |index: usize| match (seed + index) % 11 {
         0 => format!("<b{index}>"),
         3 => "naïve & größer".to_owned(),
@@ -108,7 +108,7 @@ impl Case {
             for (suffix, words_of) in ["", ".medium", ".minimal"].iter().zip(prose.words) {
                 file(
                     format!("p{index}{suffix}.md"),
-                    words(index * 7, words_of).replace("USER:", "user"),
+                    distinct_words(index * 7, words_of).replace("USER:", "user"),
                 );
             }
         }
@@ -141,11 +141,11 @@ impl Case {
             .iter()
             .enumerate()
             .map(|(index, (user, assistant))| ConversationTurn {
-                user: format!("q{index}q {}", words(index, *user)),
+                user: format!("q{index}q {}", distinct_words(index, *user)),
                 assistant: if *assistant == 0 {
                     String::new()
                 } else {
-                    format!("a{index}a {}", words(index, *assistant))
+                    format!("a{index}a {}", distinct_words(index, *assistant))
                 },
             });
         let knowledge = self
@@ -155,7 +155,7 @@ impl Case {
             .map(|(index, length)| KnowledgeEntry {
                 category: "fact".to_owned(),
                 key: format!("k{index}k"),
-                value: words(index, *length),
+                value: distinct_words(index, *length),
             });
         let work = StateDocument {
             history: history.collect(),
@@ -171,7 +171,7 @@ impl Case {
 
     fn request(&self, window: u64) -> Request {
         Request {
-            instructions: Some(format!("m0m {}", words(3, self.message))),
+            instructions: Some(format!("m0m {}", distinct_words(3, self.message))),
             format: Some(self.format),
             model: Some(model(window, self.tier)),
             ..Request::default()
@@ -201,7 +201,7 @@ fn model(window: u64, tier: Tier) -> ModelSpec {
 }
 
 /// Returns the number of tokens of the segments, counted with the vocabulary.
-fn tokens(draft: &Draft) -> u64 {
+fn count_tokens(draft: &Draft) -> u64 {
     let count = |text: &str| bpe_openai::o200k_base().count(text) as u64;
     draft
         .segments
@@ -211,7 +211,7 @@ fn tokens(draft: &Draft) -> u64 {
 }
 
 /// Returns the rank of each block that is not elastic: 0 if it is missing, higher for longer texts.
-fn ranks(draft: &Draft) -> Vec<(String, usize)> {
+fn block_ranks(draft: &Draft) -> Vec<(String, usize)> {
     let rank = |rung: &str| {
         ["none", "minimal", "medium", "full", "whole"]
             .iter()
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn never_over_budget_and_never_less_in_a_larger_window(case in case()) {
+    fn never_over_budget_and_never_less_in_a_larger_window(case in any_case()) {
         let (_folder, pack) = case.pack();
         let mut before: Option<Vec<(String, usize)>> = None;
         for window in WINDOWS {
@@ -245,8 +245,8 @@ proptest! {
                     continue;
                 }
             };
-            prop_assert!(tokens(&draft) <= window, "{} of {window}", tokens(&draft));
-            let ranks = ranks(&draft);
+            prop_assert!(count_tokens(&draft) <= window, "{} of {window}", count_tokens(&draft));
+            let ranks = block_ranks(&draft);
             if let Some(before) = before {
                 for ((block, smaller), (_, larger)) in before.iter().zip(&ranks) {
                     prop_assert!(larger >= smaller, "{} is shorter in a window of {}", block, window);
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn output_is_deterministic(case in case()) {
+    fn output_is_deterministic(case in any_case()) {
         let (_folder, pack) = case.pack();
         let first = case.draft(&pack, 600).map(|draft| draft.segments).map_err(|error| error.to_string());
         let second = case.draft(&pack, 600).map(|draft| draft.segments).map_err(|error| error.to_string());
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn token_counting_changes_only_the_report(case in case()) {
+    fn token_counting_changes_only_the_report(case in any_case()) {
         let (_folder, pack) = case.pack();
         let counted = Request { count: true, ..case.request(4_000) };
         let counted = compose(&pack, &case.state(), &counted).unwrap();
@@ -276,14 +276,14 @@ proptest! {
     }
 
     #[test]
-    fn optional_block_never_changes_a_required_one(case in case(), words in 1..60_usize) {
+    fn optional_block_never_changes_a_required_one(case in any_case(), words in 1..60_usize) {
         let (_folder, pack) = case.pack();
         let mut more = case.clone();
         more.prose.push(Prose { class: "optional", none_at_minimal: false, words: [words, words, words] });
         let (_folder, larger) = more.pack();
         for window in WINDOWS {
             let (Ok(without), Ok(with)) = (case.draft(&pack, window), more.draft(&larger, window)) else { continue };
-            for ((block, rank), (other, changed)) in ranks(&without).iter().zip(&ranks(&with)) {
+            for ((block, rank), (other, changed)) in block_ranks(&without).iter().zip(&block_ranks(&with)) {
                 let optional = case.prose.iter().enumerate().any(|(index, prose)| {
                     prose.class == "optional" && *block == format!("p{index}")
                 });
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn newest_turns_are_kept_whole_and_in_order(case in case()) {
+    fn newest_turns_are_kept_whole_and_in_order(case in any_case()) {
         let (_folder, pack) = case.pack();
         for window in WINDOWS {
             let Ok(draft) = case.draft(&pack, window) else { continue };
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn layers_keep_their_order_and_empty_ones_are_omitted(case in case()) {
+    fn layers_keep_their_order_and_empty_ones_are_omitted(case in any_case()) {
         let (_folder, pack) = case.pack();
         for window in WINDOWS {
             let Ok(draft) = case.draft(&pack, window) else { continue };

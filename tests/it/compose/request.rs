@@ -20,7 +20,7 @@ fn catalogue() -> &'static Catalogue {
     Catalogue::built_in().unwrap()
 }
 
-fn counted(request: Request) -> Request {
+fn with_count(request: Request) -> Request {
     Request {
         count: true,
         ..request
@@ -30,12 +30,12 @@ fn counted(request: Request) -> Request {
 /// claude-sonnet-5 counts as claude-4.7: 1.55 tokens per o200k token, with a margin of 1.23.
 #[test]
 fn request_uses_the_tokenizer_of_its_model() {
-    let o200k = report(&counted(
+    let o200k = report(&with_count(
         Request::new("Hello").with_model(catalogue(), "gpt-4o"),
     ));
     assert_eq!(o200k.count, CountKind::Exact);
 
-    let claude = report(&counted(
+    let claude = report(&with_count(
         Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
     ));
     assert_eq!(claude.count, CountKind::Calibrated);
@@ -47,16 +47,16 @@ fn request_uses_the_tokenizer_of_its_model() {
 #[test]
 fn model_without_tokenizer_is_not_counted_as_o200k() {
     let model = catalogue().find("claude-sonnet-5").unwrap().clone();
-    let by_hand = report(&counted(Request {
+    let by_hand = report(&with_count(Request {
         model: Some(model.clone()),
         ..Request::new("Hello")
     }));
-    let built = report(&counted(
+    let built = report(&with_count(
         Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
     ));
     assert_eq!(by_hand, built);
 
-    let unheard_of = report(&counted(Request {
+    let unheard_of = report(&with_count(Request {
         model: Some(ModelSpec {
             tokenizer: "unheard-of".to_owned(),
             ..model
@@ -68,7 +68,7 @@ fn model_without_tokenizer_is_not_counted_as_o200k() {
 
 #[test]
 fn count_without_a_model_is_an_estimate() {
-    let report = report(&counted(Request::new("Hello")));
+    let report = report(&with_count(Request::new("Hello")));
     assert_eq!(
         (report.model, report.budget, report.count),
         (None, None, CountKind::Guess)

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
 /// Text that is likely to break the writer, mixed with arbitrary text.
-fn hostile() -> impl Strategy<Value = String> {
+fn hostile_text() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         4 => "\\PC{0,8}".prop_map(String::from),
         2 => any::<char>().prop_map(String::from),
@@ -20,18 +20,18 @@ fn hostile() -> impl Strategy<Value = String> {
     vec(pieces, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-fn prompts() -> impl Strategy<Value = UnifiedPrompt> {
+fn any_prompt() -> impl Strategy<Value = UnifiedPrompt> {
     let kind = prop::sample::select(vec![
         ContextKind::File,
         ContextKind::Artifact,
         ContextKind::Thought,
     ]);
-    let item = (kind, hostile(), hostile())
+    let item = (kind, hostile_text(), hostile_text())
         .prop_map(|(kind, name, content)| ContextItem::new(kind, name, content));
     (
-        hostile(),
+        hostile_text(),
         vec(item, 0..4),
-        hostile().prop_map(|text| format!("x{text}")),
+        hostile_text().prop_map(|text| format!("x{text}")),
     )
         .prop_map(|(system, items, instructions)| {
             let prompt = UnifiedPrompt::new(instructions)
@@ -42,7 +42,7 @@ fn prompts() -> impl Strategy<Value = UnifiedPrompt> {
 }
 
 /// Returns an element as an XML reader sees it: its name, the name of its item and its text.
-fn seen(node: Node<'_, '_>) -> (String, Option<String>, String) {
+fn parsed_element(node: Node<'_, '_>) -> (String, Option<String>, String) {
     let name = node
         .attribute("path")
         .or_else(|| node.attribute("name"))
@@ -60,7 +60,7 @@ fn seen(node: Node<'_, '_>) -> (String, Option<String>, String) {
     (node.tag_name().name().to_owned(), name, text)
 }
 
-fn expected(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, String)> {
+fn expected_elements(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, String)> {
     let mut elements = Vec::new();
     if !prompt.system_prompt().is_empty() {
         elements.push((
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn content_cannot_add_or_close_elements(prompt in prompts()) {
+    fn content_cannot_add_or_close_elements(prompt in any_prompt()) {
         let xml = prompt.to_xml();
         let document = Document::parse(&xml).unwrap();
         let root = document.root_element();
@@ -101,24 +101,24 @@ proptest! {
         let leaves: Vec<_> = root
             .descendants()
             .filter(|node| node.is_element() && !matches!(node.tag_name().name(), "prompt" | "context"))
-            .map(seen)
+            .map(parsed_element)
             .collect();
-        prop_assert_eq!(leaves, expected(&prompt));
+        prop_assert_eq!(leaves, expected_elements(&prompt));
         let elements = root.descendants().filter(Node::is_element).count();
         let context = usize::from(!prompt.context().is_empty());
-        prop_assert_eq!(elements, 1 + context + expected(&prompt).len());
+        prop_assert_eq!(elements, 1 + context + expected_elements(&prompt).len());
         prop_assert_eq!(root.last_element_child().unwrap().tag_name().name(), "instructions");
     }
 
     #[test]
-    fn prompt_round_trips(prompt in prompts()) {
+    fn prompt_round_trips(prompt in any_prompt()) {
         prop_assert_eq!(UnifiedPrompt::from_xml(&prompt.to_xml()).unwrap(), prompt.clone());
         let json = serde_json::to_string(&prompt).unwrap();
         prop_assert_eq!(serde_json::from_str::<UnifiedPrompt>(&json).unwrap(), prompt);
     }
 
     #[test]
-    fn streamed_and_whole_output_are_equal(prompt in prompts()) {
+    fn streamed_and_whole_output_are_equal(prompt in any_prompt()) {
         let mut streamed = Vec::new();
         prompt.write_xml(&mut streamed).unwrap();
         prop_assert_eq!(streamed, prompt.to_xml().into_bytes());
@@ -129,7 +129,7 @@ proptest! {
     /// A document with one byte added, removed or changed is refused or has the same meaning.
     #[test]
     fn damaged_document_is_refused_or_round_trips(
-        prompt in prompts(), at in any::<prop::sample::Index>(), insert in "[<>&;\"' \n/a=!-]{0,3}", drop in 0_usize..2,
+        prompt in any_prompt(), at in any::<prop::sample::Index>(), insert in "[<>&;\"' \n/a=!-]{0,3}", drop in 0_usize..2,
     ) {
         let xml = prompt.to_xml();
         let at = at.index(xml.len());

@@ -49,7 +49,7 @@ fn metadata(features: &[&str]) -> Value {
 }
 
 /// Returns the ids of all packages that a build uses. `all_kinds` includes dev-dependencies.
-fn used(metadata: &Value, all_kinds: bool) -> BTreeSet<String> {
+fn used_packages(metadata: &Value, all_kinds: bool) -> BTreeSet<String> {
     let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
         .as_array()
         .unwrap()
@@ -80,7 +80,7 @@ fn packages<'a>(metadata: &'a Value, ids: &'a BTreeSet<String>) -> impl Iterator
 #[test]
 fn pure_build_is_small() {
     let metadata = metadata(&["--no-default-features", "--features=tokenizer"]);
-    let used = used(&metadata, false);
+    let used = used_packages(&metadata, false);
     assert!(
         used.len() > 10 && used.len() <= MOST_PURE,
         "{} crates",
@@ -93,7 +93,7 @@ fn pure_build_is_small() {
 fn only_feature_tokenizer_links_a_vocabulary() {
     let links_vocabulary = |features: &[&str]| {
         let metadata = metadata(&[&["--no-default-features"], features].concat());
-        let used = used(&metadata, false);
+        let used = used_packages(&metadata, false);
         packages(&metadata, &used).any(|package| package["name"] == "bpe-openai")
     };
     assert!(!links_vocabulary(&[]));
@@ -105,7 +105,7 @@ fn only_feature_tokenizer_links_a_vocabulary() {
 #[test]
 fn no_crate_is_linked_twice() {
     let metadata = metadata(&[]);
-    let used = used(&metadata, false);
+    let used = used_packages(&metadata, false);
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages(&metadata, &used) {
         let version = package["version"].as_str().unwrap();
@@ -121,7 +121,7 @@ fn no_crate_is_linked_twice() {
 #[test]
 fn licences_are_allowed_and_crates_come_from_the_registry() {
     let metadata = metadata(&["--all-features"]);
-    let used = used(&metadata, true);
+    let used = used_packages(&metadata, true);
     for package in packages(&metadata, &used) {
         let name = package["name"].as_str().unwrap();
         let licence = package["license"].as_str().unwrap_or("none");

@@ -12,7 +12,7 @@ use crate::support::model_server_process::ModelServer;
 use crate::support::{TestProject, program, repository, write_program};
 
 /// Runs an example, which must succeed, and returns its stdout.
-fn printed(command: &mut Command) -> String {
+fn run_example(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -21,7 +21,7 @@ fn printed(command: &mut Command) -> String {
 /// Runs an example in a folder that is not a project yet.
 fn printed_in_project(example: &str) -> String {
     let project = TestProject::new();
-    printed(Command::new(program(example)).arg(project.root()))
+    run_example(Command::new(program(example)).arg(project.root()))
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn every_example_is_run_by_a_test() {
 #[test]
 fn parse_reply_finds_the_message_the_action_and_both_verdicts() {
     assert_eq!(
-        printed(&mut Command::new(program("parse_reply"))),
+        run_example(&mut Command::new(program("parse_reply"))),
         "message: One thing is wrong.\n\
          finding: critical src/main.rs\n\
          verdict: NEEDS_CHANGES\n\
@@ -53,7 +53,7 @@ fn parse_reply_finds_the_message_the_action_and_both_verdicts() {
 
 #[test]
 fn small_window_shortens_blocks_and_marks_estimates() {
-    let text = printed(&mut Command::new(program("small_window")));
+    let text = run_example(&mut Command::new(program("small_window")));
     let row = |block: &str| {
         let row = text.lines().find(|line| line.starts_with(block)).unwrap();
         row.split_whitespace().collect::<Vec<_>>()
@@ -219,7 +219,7 @@ fn run_change_merges_the_change() {
         .env("HOME", project.home())
         .envs(identity);
     assert_eq!(
-        printed(&mut command),
+        run_example(&mut command),
         "plan: PASS\n\
          challenge: NEEDS_REVISION\n\
          plan: PASS\n\

@@ -81,15 +81,15 @@ impl Modules {
             let text = fs::read_to_string(src.join(&path)).unwrap();
             texts.insert(module_of(path.to_str().unwrap()), text);
         }
-        Self::of(&texts)
+        Self::parse(&texts)
     }
 
-    fn of(texts: &BTreeMap<ItemPath, String>) -> Self {
-        let imports = |module: &ItemPath, text: &String| {
-            let found = imports(text).into_iter();
+    fn parse(texts: &BTreeMap<ItemPath, String>) -> Self {
+        let resolved_imports = |module: &ItemPath, text: &String| {
+            let found = parse_imports(text).into_iter();
             found
                 .filter_map(|import| {
-                    let path = absolute(module, &import.path, texts)?;
+                    let path = absolute_path(module, &import.path, texts)?;
                     Some(Import { path, ..import })
                 })
                 .collect()
@@ -97,13 +97,13 @@ impl Modules {
         Self(
             texts
                 .iter()
-                .map(|(module, text)| (module.clone(), imports(module, text)))
+                .map(|(module, text)| (module.clone(), resolved_imports(module, text)))
                 .collect(),
         )
     }
 
     /// Returns the module that defines an item, through re-exports.
-    fn defining(&self, path: &[String]) -> Option<ItemPath> {
+    fn defining_module(&self, path: &[String]) -> Option<ItemPath> {
         let module = (1..=path.len())
             .rev()
             .map(|length| path[..length].to_vec())
@@ -117,7 +117,7 @@ impl Modules {
         match reexport {
             Some(reexport) => {
                 let rest = &path[module.len() + 1..];
-                self.defining(&[&reexport.path, rest].concat())
+                self.defining_module(&[&reexport.path, rest].concat())
             }
             None => Some(module),
         }
@@ -130,7 +130,7 @@ impl Modules {
             let used = imports
                 .iter()
                 .filter(|import| !import.is_reexport)
-                .filter_map(|import| self.defining(&import.path))
+                .filter_map(|import| self.defining_module(&import.path))
                 .filter(|used| used != module && used[0] == module[0]);
             edges.insert(module.clone(), used.collect());
         }
@@ -197,7 +197,7 @@ fn module_of(path: &str) -> ItemPath {
 }
 
 /// Returns the path of an import without `crate`, `super` and `self`; `None` for another crate.
-fn absolute(
+fn absolute_path(
     module: &[String],
     path: &[String],
     modules: &BTreeMap<ItemPath, String>,
@@ -220,7 +220,7 @@ fn absolute(
 
 /// Returns the imports of a source without its tests, and the paths it names without importing
 /// them.
-fn imports(text: &str) -> Vec<Import> {
+fn parse_imports(text: &str) -> Vec<Import> {
     let code = text.split("#[cfg(test)]").next().unwrap();
     let code: String = code
         .lines()
@@ -241,7 +241,7 @@ fn imports(text: &str) -> Vec<Import> {
         let is_reexport = !line.starts_with("use ");
         let tree = statement[start..].split_once("use ").unwrap().1;
         let tree = tree.trim_end_matches(';');
-        for (path, name) in expand(tree) {
+        for (path, name) in expand_use_tree(tree) {
             found.push(Import {
                 path,
                 name,
@@ -258,14 +258,14 @@ fn is_use(line: &str) -> bool {
 }
 
 /// Returns the paths of a use tree, each with its local name.
-fn expand(tree: &str) -> Vec<(ItemPath, String)> {
+fn expand_use_tree(tree: &str) -> Vec<(ItemPath, String)> {
     let tree = tree.trim();
     if let Some((prefix, rest)) = tree.split_once('{') {
         let inside = rest.rsplit_once('}').unwrap().0;
         let prefix = prefix.trim();
         return split_at_commas(inside)
             .into_iter()
-            .flat_map(|part| expand(&format!("{prefix}{part}")))
+            .flat_map(|part| expand_use_tree(&format!("{prefix}{part}")))
             .collect();
     }
     let (path, alias) = match tree.split_once(" as ") {
@@ -360,7 +360,7 @@ fn cycle_through_a_reexport_and_an_inline_path_is_found() {
         ("a/e.rs", "use super::d::Y;\n"),
     ];
     let texts = texts.map(|(path, text)| (module_of(path), text.to_owned()));
-    let modules = Modules::of(&BTreeMap::from(texts));
+    let modules = Modules::parse(&BTreeMap::from(texts));
     let cycle = vec!["a::b".to_owned(), "a::c".to_owned()];
     assert_eq!(modules.cycles(), BTreeSet::from([cycle]));
 }

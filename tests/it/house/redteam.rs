@@ -26,7 +26,7 @@ fn attacks() -> Vec<Attack> {
 }
 
 /// Returns true if a test exists: a case file, a folder of cases, or a function in the file of its module.
-fn exists(test: &str) -> bool {
+fn test_exists(test: &str) -> bool {
     let is_case = !test.contains("::");
     if is_case {
         return repository().join("tests/cases").join(test).exists();
@@ -45,7 +45,11 @@ fn every_attack_names_existing_tests() {
     for attack in &attacks {
         assert!(!attack.tests.is_empty(), "{} has no test", attack.attack);
         for test in &attack.tests {
-            assert!(exists(test), "{}: there is no test {test}", attack.attack);
+            assert!(
+                test_exists(test),
+                "{}: there is no test {test}",
+                attack.attack
+            );
         }
     }
     for finding in FINDINGS {
@@ -56,8 +60,8 @@ fn every_attack_names_existing_tests() {
 
 #[test]
 fn missing_test_is_detected() {
-    assert!(exists("change/unshown_review.yaml"));
-    assert!(!exists("change/no_such_case.yaml"));
-    assert!(!exists("house::redteam::no_such_test"));
-    assert!(!exists("house::no_such_module::a_test"));
+    assert!(test_exists("change/unshown_review.yaml"));
+    assert!(!test_exists("change/no_such_case.yaml"));
+    assert!(!test_exists("house::redteam::no_such_test"));
+    assert!(!test_exists("house::no_such_module::a_test"));
 }

@@ -15,7 +15,7 @@ const LONGEST_FILE: usize = 800;
 const MOST_WORDS: usize = 16;
 
 /// Returns the sources of the library, by their room.
-fn sources() -> Vec<(String, PathBuf, String)> {
+fn library_sources() -> Vec<(String, PathBuf, String)> {
     let src = repository().join("src");
     let mut found = Vec::new();
     for path in files_below(&src) {
@@ -38,7 +38,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
 }
 
 /// Parses the table of ARCHITECTURE.md: each room and the rooms it may use.
-fn allowed() -> BTreeMap<String, BTreeSet<String>> {
+fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
     let table = text
         .split("## Who may use whom")
@@ -87,8 +87,8 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn rooms_import_only_allowed_rooms() {
-    let allowed = allowed();
-    let rooms: BTreeSet<_> = sources()
+    let allowed = allowed_imports();
+    let rooms: BTreeSet<_> = library_sources()
         .into_iter()
         .map(|(room, ..)| room)
         .filter(|room| room != "lib")
@@ -98,7 +98,7 @@ fn rooms_import_only_allowed_rooms() {
         rooms,
         "ARCHITECTURE.md names exactly the rooms"
     );
-    for (room, path, text) in sources() {
+    for (room, path, text) in library_sources() {
         if room == "lib" {
             continue;
         }
@@ -156,7 +156,7 @@ fn code_map_names_files_that_exist() {
 
 #[test]
 fn room_table_is_acyclic() {
-    let mut left = allowed();
+    let mut left = allowed_imports();
     while !left.is_empty() {
         let free = left
             .iter()
@@ -204,7 +204,7 @@ fn files_are_short_and_start_with_a_doc_comment() {
 /// Pure rooms take no path, handle or clock as an argument.
 #[test]
 fn pure_rooms_use_no_path_handle_or_clock() {
-    for (room, path, text) in sources() {
+    for (room, path, text) in library_sources() {
         if !["text", "compose", "parse", "apply", "spec"].contains(&room.as_str()) {
             continue;
         }
@@ -220,7 +220,7 @@ fn pure_rooms_use_no_path_handle_or_clock() {
             "env",
         ] {
             assert!(
-                !words(&text).contains(&word),
+                !identifiers(&text).contains(&word),
                 "{} uses {word}",
                 path.display()
             );
@@ -228,7 +228,7 @@ fn pure_rooms_use_no_path_handle_or_clock() {
     }
 }
 
-fn words(text: &str) -> BTreeSet<&str> {
+fn identifiers(text: &str) -> BTreeSet<&str> {
     let code = text
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"));
@@ -239,7 +239,7 @@ fn words(text: &str) -> BTreeSet<&str> {
 /// Every call to an agent is complete: no session of an agent is resumed or stored.
 #[test]
 fn no_type_stores_an_agents_session() {
-    for (room, path, text) in sources() {
+    for (room, path, text) in library_sources() {
         let lower = text.to_lowercase();
         for word in ["resume", "session_id", "conversation_id", "thread_id"] {
             assert!(
@@ -253,9 +253,9 @@ fn no_type_stores_an_agents_session() {
 
 #[test]
 fn no_prompt_prose_in_rust_sources() {
-    for (_, path, text) in sources() {
+    for (_, path, text) in library_sources() {
         let code = text.split("#[cfg(test)]").next().unwrap();
-        for string in strings(code) {
+        for string in string_literals(code) {
             let is_prose = string.split_whitespace().count() > MOST_WORDS
                 || ["You are ", "You must ", "You MUST ", "Your task"]
                     .iter()
@@ -270,7 +270,7 @@ fn no_prompt_prose_in_rust_sources() {
 }
 
 /// Returns the string literals of a source, without comments and with lines joined.
-fn strings(code: &str) -> Vec<String> {
+fn string_literals(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = code;
     while let Some(at) = rest.find(['"', '/', '\'']) {
@@ -308,7 +308,7 @@ fn escapes_before(text: &str, end: usize) -> usize {
 fn prose_check_finds_prose() {
     let code = "let a = \"You are a \\\"planner\\\".\"; // \"no\"\n/// \"no\"\nlet b = \"x\\\n You are two\"; let c = '\"'; r\"You\"";
     assert_eq!(
-        strings(code),
+        string_literals(code),
         ["You are a \\\"planner\\\".", "x\\\n You are two", "You"]
     );
 }
@@ -316,7 +316,7 @@ fn prose_check_finds_prose() {
 #[test]
 fn pure_room_check_finds_a_path() {
     assert!(
-        words("fn impure(_: &std::path::Path, _: std::fs::File) {}")
+        identifiers("fn impure(_: &std::path::Path, _: std::fs::File) {}")
             .is_superset(&BTreeSet::from(["Path", "fs", "File"]))
     );
 }

@@ -19,7 +19,7 @@ use crate::support::TestProject;
 use crate::support::waiting::{GROWING_LIMITS, HANG, Holders};
 
 /// A folder to run checks in, and their settings.
-struct Place {
+struct CheckFolders {
     folder: TempDir,
     environment: Environment,
     secrets: Secrets,
@@ -28,7 +28,7 @@ struct Place {
     stop_file: &'static str,
 }
 
-impl Place {
+impl CheckFolders {
     fn new() -> Self {
         let path = (OsString::from("PATH"), std::env::var_os("PATH").unwrap());
         let environment = Environment(vec![path, ("GREETING".into(), "hello".into())]);
@@ -88,7 +88,7 @@ impl Place {
 
 #[test]
 fn checks_pass_by_exit_code_and_output_keeps_its_order() {
-    let place = Place::new();
+    let place = CheckFolders::new();
     let told = RefCell::new(Vec::new());
     let commands = [
         "echo one; echo two >&2; echo three",
@@ -128,9 +128,9 @@ fn checks_pass_by_exit_code_and_output_keeps_its_order() {
 #[test]
 fn hanging_check_is_killed_and_the_next_one_runs() {
     let has_begun = |seconds: u64| {
-        let place = Place {
+        let place = CheckFolders {
             timeout: Duration::from_secs(seconds),
-            ..Place::new()
+            ..CheckFolders::new()
         };
         let slow = format!("sleep {seconds}.1");
         let slow = CheckCommand {
@@ -162,7 +162,7 @@ fn hanging_check_is_killed_and_the_next_one_runs() {
 
 #[test]
 fn leftover_process_of_a_check_is_killed_and_reported() {
-    let place = Place::new();
+    let place = CheckFolders::new();
     let mut holders = Holders::new(place.root().join("fifo"));
     let script = "setsid sh -c 'exec 9> fifo; touch begun; sleep 600' & \
                   until [ -e begun ]; do sleep 0.01; done; echo started";
@@ -182,9 +182,9 @@ fn leftover_process_of_a_check_is_killed_and_reported() {
 fn secrets_are_redacted_in_check_output() {
     let value = "tOp-secret-value-1";
     let secrets = Secrets::new([("MY_API_KEY".to_owned(), value.as_bytes().to_vec())]);
-    let mut place = Place {
+    let mut place = CheckFolders {
         secrets,
-        ..Place::new()
+        ..CheckFolders::new()
     };
     place
         .environment
@@ -331,7 +331,7 @@ fn variable_named_in_settings_is_passed_to_checks() {
 
 #[test]
 fn end_of_long_output_is_kept_and_the_cut_is_reported() {
-    let place = Place::new();
+    let place = CheckFolders::new();
     let check = place.run_one("yes 'größe' | head -c 10000000; echo; echo the end");
     assert_eq!(check.end, CheckEnd::Passed);
     assert!(check.output.len() <= 64 * 1024, "{}", check.output.len());
@@ -353,7 +353,7 @@ fn end_of_long_output_is_kept_and_the_cut_is_reported() {
 
 #[test]
 fn missing_command_fails_and_missing_scan_tool_is_skipped() {
-    let place = Place::new();
+    let place = CheckFolders::new();
     let scan = CheckCommand::scan("echo scanned", "no-such-tool-of-anyone");
     let there = CheckCommand::scan("echo scanned; exit 1", "sh");
     let checks = place.run(
@@ -383,9 +383,9 @@ fn missing_command_fails_and_missing_scan_tool_is_skipped() {
 
 #[test]
 fn stop_kills_the_running_check_and_starts_no_other() {
-    let place = Place {
+    let place = CheckFolders {
         stop_file: "first",
-        ..Place::new()
+        ..CheckFolders::new()
     };
     let commands = ["touch first; sleep 600", "touch second"];
     let checks = place.run(&commands.map(CheckCommand::new), &|_, _| {});
@@ -398,7 +398,7 @@ fn stop_kills_the_running_check_and_starts_no_other() {
 
 #[test]
 fn missing_folder_is_an_error() {
-    let place = Place::new();
+    let place = CheckFolders::new();
     fs::write(place.root().join(".agentd"), "no folder").unwrap();
     let job = |root: &Path| {
         let commands = [CheckCommand::new("true")];

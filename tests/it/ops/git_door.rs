@@ -36,7 +36,7 @@ const REDIRECTS: [&str; 9] = [
     "GIT_CONFIG_PARAMETERS",
 ];
 
-fn all(_: &str) -> bool {
+fn none_hidden(_: &str) -> bool {
     false
 }
 
@@ -86,12 +86,12 @@ impl World {
     /// Creates a plain world, and one in which every command that a configuration can name leaves a
     /// marker file.
     fn both() -> [Self; 2] {
-        [Self::new(), Self::new().hostile()]
+        [Self::new(), Self::new().make_hostile()]
     }
 
-    fn hostile(self) -> Self {
+    fn make_hostile(self) -> Self {
         let evil = self.path("evil");
-        let mark = self.mark();
+        let mark = self.marker_file();
         write_program(
             &evil,
             format!(
@@ -142,8 +142,8 @@ impl World {
             "filter.evil.process",
             "merge.evil.driver",
         ];
-        settings(&self.path("home/.gitconfig"), &user);
-        settings(
+        append_settings(&self.path("home/.gitconfig"), &user);
+        append_settings(
             &self.root().join(".git/config"),
             &own.map(|name| (name, evil)),
         );
@@ -162,7 +162,7 @@ impl World {
         self.path("my \"repo\"")
     }
 
-    fn mark(&self) -> PathBuf {
+    fn marker_file(&self) -> PathBuf {
         self.path("mark")
     }
 
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// Returns everything in the user's work tree that must not change: its files, index and state.
-    fn own(&self) -> Vec<(PathBuf, Vec<u8>)> {
+    fn user_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.root()];
         while let Some(folder) = waiting.pop() {
@@ -267,7 +267,7 @@ impl World {
 }
 
 /// Adds settings to a configuration.
-fn settings(config: &Path, settings: &[(&str, &str)]) {
+fn append_settings(config: &Path, settings: &[(&str, &str)]) {
     let mut text = fs::read_to_string(config).unwrap();
     for (name, value) in settings {
         let (section, key) = name.rsplit_once('.').unwrap();
@@ -283,7 +283,7 @@ fn settings(config: &Path, settings: &[(&str, &str)]) {
 impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let ran = fs::read_to_string(self.mark()).unwrap_or_default();
+            let ran = fs::read_to_string(self.marker_file()).unwrap_or_default();
             assert_eq!(ran, "", "a command was run");
         }
     }

@@ -123,7 +123,7 @@ fn marking_program(project: &Project, mark: &Path) -> String {
 
 /// Makes the git folder of the worktree name a repository of the agent, from which plain git takes
 /// its settings, branches and objects. Returns the marker file of that repository's filter.
-fn redirect(project: &Project) -> PathBuf {
+fn redirect_commondir(project: &Project) -> PathBuf {
     let mark = project.path("mark");
     let evil = marking_program(project, &mark);
     let (root, fake) = (project.path("project"), project.path("fake"));
@@ -145,7 +145,7 @@ fn redirect(project: &Project) -> PathBuf {
 #[test]
 fn replaced_commondir_is_ignored() {
     let project = Project::new();
-    let mark = redirect(&project);
+    let mark = redirect_commondir(&project);
     assert_eq!(
         names(&project.worktree.changed("main").unwrap()),
         [".gitattributes", "a.txt"]
@@ -159,7 +159,7 @@ fn replaced_commondir_is_ignored() {
 
     // Proves that the trap works.
     let other = Project::new();
-    let mark = redirect(&other);
+    let mark = redirect_commondir(&other);
     git_words(&other.worktree.path, &["add", "-A"]);
     assert!(mark.exists());
 }

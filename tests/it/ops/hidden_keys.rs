@@ -95,7 +95,7 @@ fn unprivileged_check_cannot_read_agentd_or_its_guard() {
                 "the program is in a folder that other users cannot read",
             );
         }
-        give(project.root().parent().unwrap(), user);
+        change_owner(project.root().parent().unwrap(), user);
     }
     let seen = review(&project, user);
     for words in [KEY, "environment read", "memory read", "files read"] {
@@ -104,13 +104,13 @@ fn unprivileged_check_cannot_read_agentd_or_its_guard() {
 }
 
 /// Changes the owner of a folder and everything in it.
-fn give(folder: &Path, user: u32) {
+fn change_owner(folder: &Path, user: u32) {
     let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(user)));
     chown(folder, user, group).unwrap();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            give(&path, NOBODY);
+            change_owner(&path, NOBODY);
         } else {
             chown(&path, user, group).unwrap();
         }

@@ -151,10 +151,10 @@ const SCRIPT: &str =
 
 /// Creates a repository in which every command that git's configuration can name leaves a marker
 /// file.
-fn hostile() -> TestProject {
+fn hostile_project() -> TestProject {
     let project = TestProject::new();
     let evil = project.home().join("evil");
-    let mark = mark(&project);
+    let mark = marker_file(&project);
     write_program(&evil, format!("#!/bin/sh\ntouch '{}'\n", mark.display()));
     let evil = evil.to_str().unwrap();
     let hooks = project.home().join("hooks");
@@ -226,7 +226,7 @@ fn hostile() -> TestProject {
     project
 }
 
-fn mark(project: &TestProject) -> std::path::PathBuf {
+fn marker_file(project: &TestProject) -> std::path::PathBuf {
     project.home().join("mark")
 }
 
@@ -243,11 +243,11 @@ fn git(project: &TestProject, args: &[&str]) {
 #[test]
 fn commands_do_not_run_repository_settings() {
     for command in COMMANDS {
-        let project = hostile();
+        let project = hostile_project();
         let run = project.run(command);
         assert!(run.code < 2, "{command:?} failed early: {}", run.stderr);
         assert!(
-            !mark(&project).exists(),
+            !marker_file(&project).exists(),
             "{command:?} ran a command of the repository"
         );
     }
@@ -257,10 +257,10 @@ fn commands_do_not_run_repository_settings() {
 #[test]
 fn plain_git_runs_the_trap() {
     for args in [&["status"][..], &["diff"], &["add", "a.txt"]] {
-        let project = hostile();
+        let project = hostile_project();
         git(&project, args);
         assert!(
-            mark(&project).exists(),
+            marker_file(&project).exists(),
             "git {args:?} ran nothing: this repository proves nothing"
         );
     }
@@ -270,7 +270,7 @@ fn plain_git_runs_the_trap() {
         let evil = project.home().join("evil");
         write_program(
             &evil,
-            format!("#!/bin/sh\ntouch '{}'\n", mark(&project).display()),
+            format!("#!/bin/sh\ntouch '{}'\n", marker_file(&project).display()),
         );
         project.write("a.txt", "one\n");
         git(&project, &["add", "-A"]);
@@ -286,18 +286,18 @@ fn plain_git_runs_the_trap() {
                 "diff"
             }],
         );
-        assert!(mark(&project).exists(), "{name} has no effect");
+        assert!(marker_file(&project).exists(), "{name} has no effect");
     }
 }
 
 #[test]
 fn change_commands_do_not_run_repository_settings() {
-    let project = hostile();
+    let project = hostile_project();
     for command in CHANGE_COMMANDS {
         let run = project.run(command);
         assert_ne!(run.code, 7, "{command:?}: {}", run.stderr);
         assert!(
-            !mark(&project).exists(),
+            !marker_file(&project).exists(),
             "{command:?} ran a command of the repository"
         );
     }

@@ -33,7 +33,7 @@ fn make_huge(project: &TestProject, name: &str) {
     File::create(path).unwrap().set_len(HUGE).unwrap();
 }
 
-fn size(path: &str) -> LeftOut {
+fn left_out_by_size(path: &str) -> LeftOut {
     LeftOut {
         path: path.to_owned(),
         why: "it is too large: 20480 MiB".to_owned(),
@@ -53,7 +53,7 @@ fn diff_lists_huge_files_without_reading_them() {
     assert!(diff.text.contains("+two"), "{}", diff.text);
     assert_eq!(
         diff.left_out,
-        [":(glob)*", "sub/untracked.bin", "tracked.bin"].map(size)
+        [":(glob)*", "sub/untracked.bin", "tracked.bin"].map(left_out_by_size)
     );
     let files: Vec<(&str, &Status)> = diff
         .files
@@ -83,7 +83,7 @@ fn staged_text_does_not_hide_a_huge_file() {
     let repository = Repository::open(&project.root(), &Git::default()).unwrap();
     let diff = repository.diff_of_tree("HEAD", LIMITS, &|_| false).unwrap();
     assert!(!diff.text.contains("harmless"), "{}", diff.text);
-    assert_eq!(diff.left_out, [size("new.txt")]);
+    assert_eq!(diff.left_out, [left_out_by_size("new.txt")]);
     assert_eq!(diff.files.len(), 2, "{:?}", diff.files);
 }
 

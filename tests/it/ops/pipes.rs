@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::canary::{commit, git, pipe, run};
+use super::canary::{commit, git, make_pipe, run};
 use crate::support::{TestProject, write};
 
 /// Creates a repository with uncommitted changes and a ledger.
@@ -24,7 +24,7 @@ fn project() -> TestProject {
 fn replace_by_pipe(project: &TestProject, name: &str) {
     let path = project.root().join(name);
     let _missing = std::fs::remove_file(&path);
-    pipe(&path);
+    make_pipe(&path);
 }
 
 /// Each of these made git block until its time limit of two minutes.

@@ -8,7 +8,7 @@ use crate::support::{TestProject, files_below, repository};
 
 const FOLDER: &str = "agentd/packs/incident";
 
-fn incident() -> TestProject {
+fn incident_project() -> TestProject {
     let project = TestProject::new();
     let source = repository().join("tests/data/packs/incident");
     for file in files_below(&source) {
@@ -105,7 +105,7 @@ const FAULTS: [Fault; 42] = [
 
 #[test]
 fn valid_pack_has_no_problem() {
-    assert_eq!(problems(&incident()), [""; 0]);
+    assert_eq!(problems(&incident_project()), [""; 0]);
 }
 
 /// The errors of a manual trial: at least one of each kind that was detected then, and the ten that
@@ -114,7 +114,7 @@ fn valid_pack_has_no_problem() {
 fn each_of_42_pack_errors_is_reported() {
     let mut wrong = Vec::new();
     for (what, file, from, to, expected) in FAULTS {
-        let project = incident();
+        let project = incident_project();
         let path = format!("{FOLDER}/{file}");
         let text = project.read(&path);
         let broken = match from {

@@ -16,7 +16,7 @@ fn findings(name: &str, text: &str) -> Vec<LintFinding> {
     lint(&pack, &Template::read(name, &prose).unwrap())
 }
 
-fn shipped() -> Vec<(String, String)> {
+fn shipped_templates() -> Vec<(String, String)> {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
     let names = pack.modes.values().flat_map(|mode| mode.templates.clone());
     let read = |name: &String| {
@@ -26,7 +26,7 @@ fn shipped() -> Vec<(String, String)> {
 }
 
 /// Removes a part. The finding must name it.
-fn without(name: &str, text: &str, part: &str, named: &str) {
+fn check_without(name: &str, text: &str, part: &str, named: &str) {
     assert!(text.contains(part), "{name} has no {part:?}");
     let found = findings(name, &text.replace(part, "…"));
     assert!(
@@ -37,7 +37,7 @@ fn without(name: &str, text: &str, part: &str, named: &str) {
 
 #[test]
 fn shipped_templates_are_clean() {
-    for (name, text) in shipped() {
+    for (name, text) in shipped_templates() {
         assert_eq!(findings(&name, &text), [], "{name}");
     }
     TestProject::new().run(&["template", "check"]).ok();
@@ -46,10 +46,10 @@ fn shipped_templates_are_clean() {
 #[test]
 fn each_missing_part_is_named() {
     let pack = Pack::load("sdd", &Places::default()).unwrap();
-    for (name, text) in shipped() {
+    for (name, text) in shipped_templates() {
         let mode = &pack.modes[&Mode::new(name.split_once('-').unwrap().1).unwrap()];
         for section in &pack.sections {
-            without(
+            check_without(
                 &name,
                 &text,
                 &format!("## {section}\n"),
@@ -58,7 +58,7 @@ fn each_missing_part_is_named() {
         }
         for variable in &mode.variables {
             let placeholder = format!("{{{{{variable}}}}}");
-            without(
+            check_without(
                 &name,
                 &text,
                 &placeholder,
@@ -67,37 +67,37 @@ fn each_missing_part_is_named() {
         }
         for verdict in &mode.verdicts {
             let marker = format!("<review>{verdict}</review>");
-            without(&name, &text, &marker, &format!("{marker} is not asked for"));
+            check_without(&name, &text, &marker, &format!("{marker} is not asked for"));
         }
         if mode.task_status {
-            without(
+            check_without(
                 &name,
                 &text,
                 ">COMPLETED</task_status>",
                 ">COMPLETED</task_status> is not spoken of",
             );
-            without(
+            check_without(
                 &name,
                 &text,
                 ">FAILED</task_status>",
                 ">FAILED</task_status> is not spoken of",
             );
-            without(
+            check_without(
                 &name,
                 &text,
                 "<task_status id=\"",
                 "<task_status id= is not spoken of",
             );
         } else {
-            without(
+            check_without(
                 &name,
                 &text,
                 "<content_update target=\"",
                 "<content_update target= is not spoken of",
             );
         }
-        without(&name, &text, "<thought>", "<thought> is not spoken of");
-        without(
+        check_without(&name, &text, "<thought>", "<thought> is not spoken of");
+        check_without(
             &name,
             &text,
             "<instructions>",

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::recording_agent::{answer, call, calls, describe};
+use crate::support::recording_agent::{answer, call, calls, define_agents};
 use crate::support::{Run, TestProject, files_below, repository, write};
 
 /// Returns a project with the pack of `tests/data/packs` in the user's folder, where it needs no
@@ -25,7 +25,7 @@ fn bakery() -> TestProject {
 /// Takes a turn of a session with a command agent that answers with a text.
 fn turn(project: &TestProject, base: &[&str], reply: &str) -> Run {
     let reply = answer(project, "reply", reply);
-    describe(project, &[("baker", &[&reply], "")]);
+    define_agents(project, &[("baker", &[&reply], "")]);
     let run = project.run(&[&["turn"], base, &["--agent", "baker", "--json"]].concat());
     assert!(run.code == 0 || run.code == 6, "{}", run.stderr);
     run

@@ -23,7 +23,7 @@ fn has_no_effect(response: &Response) -> bool {
     response.actions.is_empty() && response.updates.is_empty() && response.markers.is_empty()
 }
 
-fn has(response: &Response, code: Code) -> bool {
+fn has_problem(response: &Response, code: Code) -> bool {
     response.problems.iter().any(|problem| problem.code == code)
 }
 
@@ -76,7 +76,8 @@ fn odd_bytes_are_kept_or_reported() {
 
     let broken = read(b"<message>a\xFF\xC3b\xED\xA0\x80</message>".as_slice());
     assert!(
-        broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}") && has(&broken, Code::InvalidUtf8)
+        broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}")
+            && has_problem(&broken, Code::InvalidUtf8)
     );
 
     let marked = read("\u{FEFF}<message>Fine.</message>");

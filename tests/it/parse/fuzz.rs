@@ -95,11 +95,11 @@ impl Chance {
         usize::try_from(self.next()).unwrap() % limit.max(1)
     }
 
-    fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    fn span(&mut self, length: usize) -> std::ops::Range<usize> {
+    fn random_range(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let longest = if self.below(4) == 0 { length } else { 40 };
         start..length.min(start + self.below(longest + 1))
@@ -113,26 +113,26 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
             let at = chance.below(reply.len());
             reply[at] ^= 1 << chance.below(8);
         }
-        1 => drop(reply.drain(chance.span(reply.len()))),
+        1 => drop(reply.drain(chance.random_range(reply.len()))),
         2 => {
-            let copy = reply[chance.span(reply.len())].to_vec();
+            let copy = reply[chance.random_range(reply.len())].to_vec();
             reply.splice(at..at, copy);
         }
         3 => {
-            let other = &chance.of(corpus).0;
-            let part = other[chance.span(other.len())].to_vec();
+            let other = &chance.pick(corpus).0;
+            let part = other[chance.random_range(other.len())].to_vec();
             reply.splice(at..at, part);
         }
         4 => {
             // The start of one reply and the end of another.
-            let other = &chance.of(corpus).0;
+            let other = &chance.pick(corpus).0;
             let from = chance.below(other.len() + 1);
             reply.truncate(at);
             reply.extend_from_slice(&other[from..]);
         }
         5 => reply.truncate(at),
         _ => {
-            let piece = *chance.of(&PIECES);
+            let piece = *chance.pick(&PIECES);
             let count = if chance.below(20) == 0 {
                 chance.below(200)
             } else {
@@ -145,7 +145,12 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
 }
 
 /// Checks the invariants of the response to any reply.
-pub(crate) fn check(reply: &[u8], response: &Response, grammar: &Grammar, context: &Context<'_>) {
+pub(crate) fn check_response(
+    reply: &[u8],
+    response: &Response,
+    grammar: &Grammar,
+    context: &Context<'_>,
+) {
     let spans = response.problems.iter().map(|problem| &problem.span);
     let spans = spans.chain(response.actions.iter().map(|action| &action.span));
     let spans = spans.chain(response.updates.iter().map(|update| &update.span));
@@ -223,7 +228,7 @@ fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
             vec![]
         },
         outcome: chance
-            .of(&[
+            .pick(&[
                 CallOutcome::Ok,
                 CallOutcome::Ok,
                 CallOutcome::Cut,
@@ -236,7 +241,7 @@ fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+fn env_number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
@@ -244,27 +249,27 @@ fn number(variable: &str) -> Option<u64> {
 fn fuzz_replies() {
     let corpus = all_replies();
     let grammars = grammars();
-    let limit = number("AGENTD_FUZZ_SECONDS").map(Duration::from_secs);
-    let mut chance = Chance(number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
+    let limit = env_number("AGENTD_FUZZ_SECONDS").map(Duration::from_secs);
+    let mut chance = Chance(env_number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
     let start = Instant::now();
     let (mut count, mut bytes, mut slowest) = (0_u64, 0, (Duration::ZERO, Vec::new()));
     while limit.map_or(count < SHORT, |limit| start.elapsed() < limit) {
-        let (reply, sent) = chance.of(&corpus);
+        let (reply, sent) = chance.pick(&corpus);
         let mut reply = reply.clone();
         for _ in 0..=chance.below(12) {
             mutate(&mut chance, &mut reply, &corpus);
         }
         // A prompt that contains text of the reply, or one that does not.
-        let quoted = String::from_utf8_lossy(&reply[chance.span(reply.len())]).into_owned();
+        let quoted = String::from_utf8_lossy(&reply[chance.random_range(reply.len())]).into_owned();
         let sent = if chance.below(2) == 0 { sent } else { &quoted };
-        let (grammar, context) = (chance.of(&grammars), context(&mut chance, sent));
+        let (grammar, context) = (chance.pick(&grammars), context(&mut chance, sent));
         let began = Instant::now();
         let done = catch_unwind(AssertUnwindSafe(|| {
             let response = parse::parse(&reply, grammar, &context);
             if began.elapsed() > slowest.0 {
                 slowest = (began.elapsed(), reply.clone());
             }
-            check(&reply, &response, grammar, &context);
+            check_response(&reply, &response, grammar, &context);
             assert!(count % 16 != 0 || response == parse::parse(&reply, grammar, &context));
         }));
         assert!(

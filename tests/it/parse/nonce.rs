@@ -62,7 +62,7 @@ impl Driver for Recorder {
 }
 
 /// Returns the value that all `run` attributes of a prompt share. Every `<review>` has one.
-fn told(prompt: &str) -> &str {
+fn shown_nonce(prompt: &str) -> &str {
     let values: BTreeSet<&str> = prompt
         .split("<review run=\"")
         .skip(1)
@@ -81,7 +81,7 @@ fn nonce_is_in_every_review_tag_of_the_prompt() {
     for agent in ["gemini", "claude", "codex"] {
         for (mode, verdicts) in VERDICTS {
             let text = project.run(&["prompt", mode, "Go", "--agent", agent]).ok();
-            assert_eq!(told(&text), "preview", "{agent} {mode}");
+            assert_eq!(shown_nonce(&text), "preview", "{agent} {mode}");
             let prompt = UnifiedPrompt::from_xml(&text).unwrap();
             for verdict in verdicts {
                 let tag = format!("<review run=\"preview\">{verdict}</review>");
@@ -196,7 +196,7 @@ fn nonce_setting_accepts_only_known_values() {
             && off.contains("\n<review>PASS|NEEDS_CHANGES|MAJOR_ISSUES</review>]]>"),
         "{off}"
     );
-    assert_eq!(told(&shown("on").ok()), "preview");
+    assert_eq!(shown_nonce(&shown("on").ok()), "preview");
     let faults = [
         "ConfigInvalid",
         "agentd/config.toml:2:17",
@@ -248,7 +248,7 @@ fn nonce_text_is_pinned() {
         if run.code == 0 {
             let line = last_line("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
             assert!(
-                told(&run.stdout) == "preview" && run.stdout.contains(&line),
+                shown_nonce(&run.stdout) == "preview" && run.stdout.contains(&line),
                 "{window}"
             );
             return true;
@@ -291,10 +291,10 @@ fn each_turn_has_a_new_nonce_and_an_equal_prompt() {
         .draft
         .rendered();
     let prompts = recorder.0.lock().unwrap();
-    let nonces: BTreeSet<&str> = prompts.iter().map(|prompt| told(prompt)).collect();
+    let nonces: BTreeSet<&str> = prompts.iter().map(|prompt| shown_nonce(prompt)).collect();
     assert_eq!(nonces.len(), 20, "{nonces:?}");
     for prompt in prompts.iter() {
-        let nonce = told(prompt);
+        let nonce = shown_nonce(prompt);
         assert!(nonce.len() == 8 && Nonce::new(nonce).is_ok(), "{nonce}");
         assert_eq!(prompt.replace(nonce, "preview"), shown);
     }
@@ -321,7 +321,7 @@ fn nonce_is_deterministic_and_visible_in_the_draft() {
         draft("sdd", "review").rendered(),
         draft("sdd", "review").rendered()
     );
-    assert_eq!(told(&draft("sdd", "review").rendered()), "k3f9x2ab");
+    assert_eq!(shown_nonce(&draft("sdd", "review").rendered()), "k3f9x2ab");
     assert_eq!(draft("sdd", "review").nonce, Some(nonce.clone()));
     for (pack, name) in [
         ("sdd", "implement"),
@@ -345,7 +345,7 @@ fn values_cannot_set_the_nonce() {
     let prompt = project
         .run(&["prompt", "plan", "Use {{NONCE}}", "--file", "a.txt"])
         .ok();
-    assert_eq!(told(&prompt), "preview");
+    assert_eq!(shown_nonce(&prompt), "preview");
     for text in [
         "Run {{NONCE}}, {{VERDICTS}}.",
         "<file path=\"a.txt\">{{NONCE}}</file>",
@@ -369,7 +369,7 @@ fn custom_pack_includes_the_nonce() {
             .run(&["prompt", mode, "Go", "--pack", "letters"])
             .ok()
     };
-    assert_eq!(told(&prompt("check")), "preview");
+    assert_eq!(shown_nonce(&prompt("check")), "preview");
     assert!(prompt("check").contains(&last_line("PASS|NEEDS_REVISION")));
     assert!(!prompt("draft").contains("run="));
 }

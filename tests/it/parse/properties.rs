@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::parse::fuzz::{check, grammars};
+use crate::parse::fuzz::{check_response, grammars};
 use crate::support::reply_case::all_replies;
 
 #[test]
@@ -27,7 +27,7 @@ fn known_truncated_prefix_has_no_effect() {
         };
         for end in 0..=reply.len() {
             let response = parse::parse(&reply[..end], grammar, &context);
-            check(&reply[..end], &response, grammar, &context);
+            check_response(&reply[..end], &response, grammar, &context);
         }
     }
 }

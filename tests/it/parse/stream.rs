@@ -40,7 +40,7 @@ fn grammar() -> &'static Grammar {
 }
 
 /// Returns the whole streamed text of a reply.
-fn shown(reply: &str) -> String {
+fn streamed_text(reply: &str) -> String {
     read([reply.as_bytes()], grammar(), &Context::default()).0
 }
 
@@ -220,8 +220,13 @@ fn streamed_text_matches_expected_text() {
     ];
     let wrong: Vec<String> = table
         .into_iter()
-        .filter(|(reply, expected)| shown(reply) != *expected)
-        .map(|(reply, expected)| format!("{reply:?} shows {:?}, not {expected:?}", shown(reply)))
+        .filter(|(reply, expected)| streamed_text(reply) != *expected)
+        .map(|(reply, expected)| {
+            format!(
+                "{reply:?} shows {:?}, not {expected:?}",
+                streamed_text(reply)
+            )
+        })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -301,7 +306,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
         let text = String::from_utf8_lossy(reply);
         assert_eq!(
             read(reply.chunks(1), grammar(), &Context::default()).0,
-            shown(&text),
+            streamed_text(&text),
             "{text:?}"
         );
     }
@@ -382,7 +387,7 @@ fn long_remainder_is_emitted_at_the_end() {
 }
 
 /// Replies made of syntax, and of arbitrary text.
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
+fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let meant = prop::sample::select(vec![
         "<",
         ">",
@@ -465,7 +470,7 @@ proptest! {
 
     #[test]
     fn text_does_not_depend_on_the_split(
-        reply in bytes(),
+        reply in any_bytes(),
         sizes in vec(prop_oneof![1_usize..4, 1_usize..40], 1..20),
     ) {
         let (grammar, context) = (grammar(), Context::default());
@@ -487,7 +492,7 @@ proptest! {
 }
 
 /// Fragments of a message that can appear in any order.
-fn message() -> impl Strategy<Value = String> {
+fn any_message() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "`",
         "``",
@@ -529,7 +534,7 @@ proptest! {
     /// Code, quotes and markers in any order: the text equals that of the whole reply, unless the
     /// reply is malformed.
     #[test]
-    fn text_equals_the_message_of_plain_replies(reply in message()) {
+    fn text_equals_the_message_of_plain_replies(reply in any_message()) {
         let (shown, response) = read(reply.as_bytes().chunks(4), grammar(), &Context::default());
         let harmless = ["quoted_effect", "cut_tag", "repeated_effect"];
         let plain = response.problems.iter().all(|problem| harmless.contains(&problem.code.name()));

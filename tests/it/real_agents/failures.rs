@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Cli, Stage, each, long};
+use super::{Cli, Stage, for_each_agent, long_text};
 
 /// Plans with each agent and a model that always gives the same answer, and checks the kind of the
 /// error. Nothing of a failed reply counts.
 fn all_fail(reply: &Value, kinds: [&str; 3]) {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
             return;
         };
@@ -40,7 +40,7 @@ fn rate_limit() {
 /// The retry delay of the model is respected. codex does not pass it on.
 #[test]
 fn rate_limit_that_passes() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let replies = json!([
             {"status": 429, "message": "Slow down. Please try again in 2s.", "headers": {"retry-after": "2"}},
             {"text": "A plan.\n"},
@@ -57,8 +57,8 @@ fn rate_limit_that_passes() {
         assert_eq!(turn.ok()["calls"], 2, "{cli:?}");
         assert!(before.elapsed().as_secs() >= 2, "{cli:?}");
         assert_eq!(
-            stage.called(1).stdin,
-            stage.called(2).stdin,
+            stage.recorded_call(1).stdin,
+            stage.recorded_call(2).stdin,
             "{cli:?}: the same prompt again"
         );
     });
@@ -84,7 +84,7 @@ fn broken_stream() {
 /// show it.
 #[test]
 fn reply_truncated_by_length() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let reply = json!({"text": "Good, but <review>PA", "stop": "length"});
         let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
             return;
@@ -113,16 +113,16 @@ fn empty_answer() {
 
 #[test]
 fn prompt_of_a_megabyte() {
-    each(|cli| {
+    for_each_agent(|cli| {
         if cli == Cli::Codex {
             return;
         }
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "Read.\n"}])) else {
             return;
         };
-        stage.project.write("long.txt", long(1 << 20));
+        stage.project.write("long.txt", long_text(1 << 20));
         stage.turn("plan", &["--file", "long.txt"]).ok();
-        assert!(stage.sent().len() > 1 << 20, "{cli:?}");
+        assert!(stage.sent_prompt().len() > 1 << 20, "{cli:?}");
         stage.prompt_arrived_whole();
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Cli, Stage, each};
+use super::{Cli, Stage, for_each_agent};
 
 /// Appends the time to a file of the project in a loop.
 const BEAT: &str = "while :; do date +%s%N >>beat; sleep 0.1; done";
@@ -46,7 +46,7 @@ fn is_gone(stage: &Stage) {
 
 #[test]
 fn process_in_another_session_is_killed_with_the_turn() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let script =
             format!("setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null &\nsleep 1\necho started");
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"text": "Started.\n"}]);
@@ -66,7 +66,7 @@ fn process_in_another_session_is_killed_with_the_turn() {
 
 #[test]
 fn trap_8_tool_processes_are_killed_with_their_agent() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let replies = json!([{"tools": [shell(cli, "sh start.sh now")]}, {"hang": true}]);
         let Some(stage) = stage(cli, BEAT, &replies, "wall_seconds = 12") else {
             return;

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::troupe::{Troupe, git, say, tool};
-use super::{Cli, each};
+use super::troupe::{Troupe, git, text_reply, tool_reply};
+use super::{Cli, for_each_agent};
 
 /// A call of the agent's tool that reads a file.
-fn look(cli: Cli, path: &Path) -> Value {
+fn read_file_call(cli: Cli, path: &Path) -> Value {
     match cli {
-        Cli::Claude => tool("Read", &json!({"file_path": path})),
-        Cli::Gemini => tool("read_file", &json!({"file_path": path})),
-        Cli::Codex => tool(
+        Cli::Claude => tool_reply("Read", &json!({"file_path": path})),
+        Cli::Gemini => tool_reply("read_file", &json!({"file_path": path})),
+        Cli::Codex => tool_reply(
             "exec_command",
             &json!({"cmd": format!("cat {}", path.display())}),
         ),
@@ -23,7 +23,7 @@ fn look(cli: Cli, path: &Path) -> Value {
 /// A branch with a commit and uncommitted work is reviewed without any setup.
 #[test]
 fn branch_is_reviewed_by_each_agent() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(mut troupe) = Troupe::set("") else {
             return;
         };
@@ -41,8 +41,11 @@ fn branch_is_reviewed_by_each_agent() {
              <line>1</line>\n<severity>minor</severity>\n<problem>Without an argument it removes /.</problem>\n\
              </action>\n<review run=\"{{{{NONCE}}}}\">{verdict}</review>\n"
         );
-        let replies = [look(cli, &root.join("new.sh")), say(&found)];
-        troupe.plays(cli, &replies);
+        let replies = [
+            read_file_call(cli, &root.join("new.sh")),
+            text_reply(&found),
+        ];
+        troupe.add_agent(cli, &replies);
         let before = git(&root, &["status", "--porcelain"]);
         let run = troupe.run(&["review", "--agent", cli.name(), "--model", cli.model()]);
         assert_eq!(run.code, code, "{cli:?}: {}\n{}", run.stdout, run.stderr);
@@ -65,18 +68,18 @@ fn branch_is_reviewed_by_each_agent() {
             "{prompt}"
         );
         assert!(
-            troupe.told(cli, 2).contains("rm -rf $1/*"),
+            troupe.tool_result(cli, 2).contains("rm -rf $1/*"),
             "{cli:?} has not read it: {}",
-            troupe.told(cli, 2)
+            troupe.tool_result(cli, 2)
         );
-        troupe.heard_its_own(cli, &root, 1, 2);
+        troupe.check_isolation(cli, &root, 1, 2);
     });
 }
 
 /// One edit with the agent's tool in a worktree, checks, one review, one commit.
 #[test]
 fn claude_and_codex_fix_a_bug() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(mut troupe) = Troupe::set("").filter(|_| cli != Cli::Gemini) else {
             return;
         };
@@ -84,20 +87,25 @@ fn claude_and_codex_fix_a_bug() {
         let tree = troupe.tree("fix-greet-the-world");
         let path = tree.join("greet.sh");
         let edit = match cli {
-            Cli::Codex => tool(
+            Cli::Codex => tool_reply(
                 "apply_patch",
                 &json!(
                     "*** Begin Patch\n*** Update File: greet.sh\n@@\n-echo \"Hello, $1!\"\n+echo \"Hello, ${1:-world}!\"\n*** End Patch\n"
                 ),
             ),
-            _ => tool(
+            _ => tool_reply(
                 "Edit",
                 &json!({"file_path": path, "old_string": "$1", "new_string": "${1:-world}"}),
             ),
         };
-        let pass = say("Good.\n<review run=\"{{NONCE}}\">PASS</review>\n");
-        let replies = [look(cli, &path), edit, say("The world is greeted.\n"), pass];
-        troupe.plays(cli, &replies);
+        let pass = text_reply("Good.\n<review run=\"{{NONCE}}\">PASS</review>\n");
+        let replies = [
+            read_file_call(cli, &path),
+            edit,
+            text_reply("The world is greeted.\n"),
+            pass,
+        ];
+        troupe.add_agent(cli, &replies);
         troupe.project.write("mine.txt", "Work in no commit.\n");
         let run = troupe.run(&[
             "fix",
@@ -132,6 +140,6 @@ fn claude_and_codex_fix_a_bug() {
             fs::read_to_string(root.join("mine.txt")).unwrap(),
             "Work in no commit.\n"
         );
-        troupe.heard_its_own(cli, &tree, 2, 4);
+        troupe.check_isolation(cli, &tree, 2, 4);
     });
 }

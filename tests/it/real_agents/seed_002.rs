@@ -4,11 +4,11 @@ use agentd::orchestrator::parse_review_marker;
 use agentd::{ErrorKind, ReviewResult, UnifiedPrompt};
 use serde_json::json;
 
-use super::{Stage, each};
-use crate::support::recording_agent::Called;
+use super::{Stage, for_each_agent};
+use crate::support::recording_agent::RecordedCall;
 
 /// No argument makes the agent resume a session, or gives it instructions besides the prompt.
-fn is_complete_in_itself(called: &Called) {
+fn is_complete_in_itself(called: &RecordedCall) {
     for argument in &called.argv {
         for flag in [
             "--resume",
@@ -32,7 +32,7 @@ fn is_complete_in_itself(called: &Called) {
 
 #[test]
 fn scenario_executing_a_proposal_without_session_resume() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let text = "<content_update target=\"proposal.md\">\n# X\n</content_update>\nProposed.\n";
         let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
             return;
@@ -53,10 +53,10 @@ fn scenario_executing_a_proposal_without_session_resume() {
         }
         for number in [1, 2] {
             stage.turn("plan", &["--change", "feature-x"]).ok();
-            let called = stage.called(number);
+            let called = stage.recorded_call(number);
             is_complete_in_itself(&called);
             // The recorded input is the XML of the prompt and nothing else.
-            assert_eq!(called.stdin, stage.sent(), "{cli:?}");
+            assert_eq!(called.stdin, stage.sent_prompt(), "{cli:?}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.instructions(), super::REQUEST);
             assert_eq!(
@@ -70,8 +70,8 @@ fn scenario_executing_a_proposal_without_session_resume() {
             );
         }
         assert_eq!(
-            stage.called(1).argv,
-            stage.called(2).argv,
+            stage.recorded_call(1).argv,
+            stage.recorded_call(2).argv,
             "the second call is equal to the first"
         );
         assert_eq!(
@@ -83,12 +83,12 @@ fn scenario_executing_a_proposal_without_session_resume() {
 
 #[test]
 fn scenario_transitioning_system_prompts_to_xml() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else {
             return;
         };
         stage.turn("implement", &["--change", "add-login"]).ok();
-        let called = stage.called(1);
+        let called = stage.recorded_call(1);
         is_complete_in_itself(&called);
         let document = roxmltree::Document::parse(&called.stdin).unwrap();
         let part = document.root_element().first_element_child().unwrap();
@@ -111,7 +111,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
 #[test]
 fn scenario_parsing_markers_from_structured_xml_response() {
     // A review with NEEDS_CHANGES needs an opened change: see `change.rs`.
-    each(|cli| {
+    for_each_agent(|cli| {
         let text = "Two gaps.\n<review>NEEDS_REVISION</review>\n";
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
             return;
@@ -131,7 +131,7 @@ fn scenario_parsing_markers_from_structured_xml_response() {
 
 #[test]
 fn scenario_handling_missing_or_conflicting_review_markers() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let both = "<review>PASS</review>\nOr rather:\n<review>NEEDS_REVISION</review>\n";
         let Some(stage) = Stage::set(
             cli,

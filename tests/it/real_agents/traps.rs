@@ -5,19 +5,19 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::{Cli, REQUEST, Stage, each, long};
+use super::{Cli, REQUEST, Stage, for_each_agent, long_text};
 
 /// gemini and claude lose output that does not fit into a pipe when they exit. gemini repeats the
 /// prompt before its answer.
 #[test]
 fn trap_0_megabyte_answer_is_kept_whole() {
-    each(|cli| {
-        let text = format!("{}\n<review>PASS</review>\n", long(1 << 20));
+    for_each_agent(|cli| {
+        let text = format!("{}\n<review>PASS</review>\n", long_text(1 << 20));
         let Some(stage) = Stage::set(cli, |_| json!([{"text": text, "chunk": 5000}])) else {
             return;
         };
         stage.settings("verdict_nonce = \"off\"");
-        stage.project.write("long.txt", long(900_000));
+        stage.project.write("long.txt", long_text(900_000));
         assert_eq!(
             stage.turn("plan", &["--file", "long.txt"]).ok()["verdict"],
             "PASS",
@@ -64,7 +64,7 @@ fn trap_1_exit_code_0_does_not_mean_success() {
         return;
     };
     stage.settings(VAST);
-    stage.project.write("long.txt", long(6_000_000));
+    stage.project.write("long.txt", long_text(6_000_000));
     stage
         .turn("plan", &["--file", "long.txt", "--model", "gemini-vast"])
         .fails("AgentEmpty");
@@ -91,7 +91,7 @@ fn trap_2_success_event_that_is_an_error() {
 /// claude attaches files that are named with an `@`. gemini also rewrites the whole prompt.
 #[test]
 fn trap_3_path_after_an_at_sign_is_text() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
         };
@@ -122,7 +122,7 @@ fn trap_3_path_after_an_at_sign_is_text() {
 /// claude treats a prompt that starts with a slash as one of its own commands, and calls no model.
 #[test]
 fn trap_4_prompt_that_starts_with_a_slash_is_text() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
         };
@@ -156,12 +156,12 @@ fn trap_5_longest_prompt_of_codex() {
         "prompt", "plan", REQUEST, "--agent", "codex", "--file", "long.txt",
     ];
     let rest = (1 << 20) - stage.run(&args).ok().chars().count();
-    stage.project.write("long.txt", long(rest));
+    stage.project.write("long.txt", long_text(rest));
     stage.turn("plan", &["--file", "long.txt"]).ok();
-    assert_eq!(stage.sent().chars().count(), 1 << 20);
+    assert_eq!(stage.sent_prompt().chars().count(), 1 << 20);
     stage.prompt_arrived_whole();
 
-    stage.project.write("long.txt", long(rest + 1));
+    stage.project.write("long.txt", long_text(rest + 1));
     let run = stage.run(&[
         "turn", "plan", REQUEST, "--agent", "codex", "--file", "long.txt", "--json",
     ]);
@@ -181,7 +181,7 @@ fn trap_5_longest_prompt_of_gemini() {
         return;
     };
     stage.settings(VAST);
-    stage.project.write("long.txt", long(8 << 20));
+    stage.project.write("long.txt", long_text(8 << 20));
     let args = [
         "turn",
         "plan",
@@ -200,7 +200,7 @@ fn trap_5_longest_prompt_of_gemini() {
 /// codex waits for ever for an unreachable server, unless stopped.
 #[test]
 fn trap_6_unreachable_server() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(mut stage) = Stage::set(cli, |_| json!([{"text": "never"}])) else {
             return;
         };
@@ -208,7 +208,7 @@ fn trap_6_unreachable_server() {
             .unwrap()
             .local_addr()
             .unwrap();
-        stage.point(&format!("http://{nobody}"));
+        stage.point_at_server(&format!("http://{nobody}"));
         stage.settings("[limits]\nwall_seconds = 60");
         stage.turn("plan", &[]).fails("AgentCrashed");
         assert_eq!(stage.server.requests().len(), 0, "{cli:?}");
@@ -218,7 +218,7 @@ fn trap_6_unreachable_server() {
 /// None of them times out.
 #[test]
 fn trap_7_silent_server() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"hang": true}])) else {
             return;
         };
@@ -230,7 +230,7 @@ fn trap_7_silent_server() {
 
 #[test]
 fn trap_7_server_that_falls_silent() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let reply =
             json!({"text": "<review>PASS</review> and the rest", "chunk": 8, "stall_after": 3});
         let Some(stage) = Stage::set(cli, |_| json!([reply])) else {
@@ -245,8 +245,8 @@ fn trap_7_server_that_falls_silent() {
 /// None of them treats a refused tool call as a failure, and codex does not report it at all.
 #[test]
 fn trap_9_refused_edit_is_not_a_failure() {
-    each(|cli| {
-        let replies = |root: &std::path::Path| json!([{"tools": [cli.edit(root)]}, {"text": "It is done.\n<review>PASS</review>\n"}]);
+    for_each_agent(|cli| {
+        let replies = |root: &std::path::Path| json!([{"tools": [cli.edit_call(root)]}, {"text": "It is done.\n<review>PASS</review>\n"}]);
         let Some(stage) = Stage::set(cli, replies) else {
             return;
         };
@@ -266,7 +266,7 @@ fn trap_9_refused_edit_is_not_a_failure() {
 /// Each reads an instruction file of the project. gemini has no option to disable that.
 #[test]
 fn trap_10_project_instructions_are_ignored() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "A plan.\n"}])) else {
             return;
         };
@@ -296,7 +296,7 @@ fn trap_10_project_instructions_are_ignored() {
 /// user's settings apply.
 #[test]
 fn trap_10_project_settings_run_nothing() {
-    each(|cli| {
+    for_each_agent(|cli| {
         let Some(stage) = Stage::set(cli, |_| json!([{"text": "Done.\n"}])) else {
             return;
         };

@@ -9,9 +9,9 @@ use std::process::Command;
 use agentd::store::blob_id;
 use serde_json::{Value, json};
 
-use super::{Cli, point, program, real_agents, wrap};
+use super::{Cli, point_at_server, program, real_agents, wrap_command};
 use crate::support::model_server_process::ModelServer;
-use crate::support::recording_agent::{Called, call, calls};
+use crate::support::recording_agent::{RecordedCall, call, calls};
 use crate::support::{Run, TestProject, write};
 
 /// A word in every scripted reply that must not appear in any other call.
@@ -82,11 +82,11 @@ impl Troupe {
     }
 
     /// Adds an agent with the replies of its model.
-    pub(super) fn plays(&mut self, cli: Cli, replies: &[Value]) -> &mut Self {
+    pub(super) fn add_agent(&mut self, cli: Cli, replies: &[Value]) -> &mut Self {
         let server = ModelServer::start(&json!(replies));
-        wrap(&self.project, cli, &self.agents, &server.prompt());
+        wrap_command(&self.project, cli, &self.agents, &server.prompt());
         self.variables
-            .extend(point(&self.project, cli, server.url()));
+            .extend(point_at_server(&self.project, cli, server.url()));
         self.servers.insert(cli.name(), server);
         self
     }
@@ -103,7 +103,7 @@ impl Troupe {
     /// only it may contain.
     pub(super) fn reply(&self, turn: &str) -> Value {
         let text = self.common["turns"][turn]["reply"].as_str().unwrap();
-        say(text)
+        text_reply(text)
     }
 
     /// Returns the work tree of a change.
@@ -120,7 +120,7 @@ impl Troupe {
     }
 
     /// Returns the calls of an agent.
-    pub(super) fn calls(&self, cli: Cli) -> Vec<Called> {
+    pub(super) fn calls(&self, cli: Cli) -> Vec<RecordedCall> {
         let count = calls(&self.project, cli.name());
         (1..=count)
             .map(|number| call(&self.project, cli.name(), number))
@@ -136,13 +136,13 @@ impl Troupe {
     }
 
     /// Returns the tool result that the model got before a request. The first request has number 1.
-    pub(super) fn told(&self, cli: Cli, number: usize) -> String {
+    pub(super) fn tool_result(&self, cli: Cli, number: usize) -> String {
         self.servers[cli.name()].requests()[number - 1]["extra"].to_string()
     }
 
     /// Checks the number of calls of an agent in a folder and the number of its requests. Each
     /// request contains the whole prompt of its call, and nothing of any other call.
-    pub(super) fn heard_its_own(&self, cli: Cli, folder: &Path, called: usize, requests: usize) {
+    pub(super) fn check_isolation(&self, cli: Cli, folder: &Path, called: usize, requests: usize) {
         let calls = self.calls(cli);
         assert_eq!(calls.len(), called, "{cli:?}");
         for number in 1..=called {
@@ -184,12 +184,12 @@ impl Troupe {
 }
 
 /// A reply with a text, and with a word that must not appear in any other call.
-pub(super) fn say(text: &str) -> Value {
+pub(super) fn text_reply(text: &str) -> Value {
     json!({"text": format!("A {WHISPER}.\n{text}"), "usage": {"input": 1000, "output": 50}})
 }
 
 /// A reply with a tool call.
-pub(super) fn tool(name: &str, input: &Value) -> Value {
+pub(super) fn tool_reply(name: &str, input: &Value) -> Value {
     json!({"tools": [{"name": name, "input": input}], "usage": {"input": 0, "output": 0}})
 }
 

@@ -20,7 +20,7 @@ fn usage() -> Value {
 }
 
 /// The usage that an agent reports. gemini does not count thoughts in its events.
-fn told(cli: Cli) -> [Option<u64>; 4] {
+fn reported_usage(cli: Cli) -> [Option<u64>; 4] {
     match cli {
         Cli::Claude | Cli::Codex => [Some(1000), Some(200), Some(50), Some(7)],
         Cli::Gemini => [Some(1000), Some(200), Some(43), None],
@@ -31,7 +31,7 @@ fn told(cli: Cli) -> [Option<u64>; 4] {
 fn plan(cli: Cli) {
     let replies = |root: &std::path::Path| {
         json!([
-            {"tools": [cli.edit(root)], "usage": {"input": 0, "output": 0}},
+            {"tools": [cli.edit_call(root)], "usage": {"input": 0, "output": 0}},
             {"text": "A plan.\n<review run=\"{{NONCE}}\">PASS</review>\n", "thinking": "Hm.", "usage": usage()},
         ])
     };
@@ -53,7 +53,7 @@ fn plan(cli: Cli) {
     ];
     assert_eq!(
         names.map(|name| report["usage"][name].as_u64()),
-        told(cli),
+        reported_usage(cli),
         "{}",
         report["usage"]
     );
@@ -68,8 +68,8 @@ fn plan(cli: Cli) {
 fn implement(cli: Cli) {
     let replies = |root: &std::path::Path| {
         json!([
-            {"text": "I look.", "tools": [cli.look(root)]},
-            {"tools": [cli.edit(root)]},
+            {"text": "I look.", "tools": [cli.read_call(root)]},
+            {"tools": [cli.edit_call(root)]},
             {"text": "Done.\n"},
         ])
     };

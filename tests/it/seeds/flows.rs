@@ -28,7 +28,7 @@ fn project(files: &[(&str, &str)]) -> TestProject {
 }
 
 /// Runs the program with the scripted agent.
-fn scripted(project: &TestProject, args: &[&str], turns: &[serde_json::Value]) -> Run {
+fn run_scripted(project: &TestProject, args: &[&str], turns: &[serde_json::Value]) -> Run {
     let common = CommonScript::read();
     let turns: Vec<_> = turns.iter().map(|turn| common.turn(turn)).collect();
     let script = project.home().join("script.yaml");
@@ -49,13 +49,13 @@ fn prompt(project: &TestProject, turn: &str) -> UnifiedPrompt {
 }
 
 /// Returns the names of the artifacts of one kind in a prompt.
-fn shown(prompt: &UnifiedPrompt, kind: ContextKind) -> Vec<String> {
+fn artifact_names(prompt: &UnifiedPrompt, kind: ContextKind) -> Vec<String> {
     let items = prompt.context().iter().filter(|item| item.kind() == kind);
     items.map(|item| item.name().to_owned()).collect()
 }
 
 /// Returns the content of an artifact in a prompt.
-fn content(prompt: &UnifiedPrompt, name: &str) -> String {
+fn artifact_content(prompt: &UnifiedPrompt, name: &str) -> String {
     let item = prompt.context().iter().find(|item| item.name() == name);
     item.unwrap_or_else(|| panic!("there is no artifact {name}"))
         .content()
@@ -70,7 +70,7 @@ fn whole_change(project: &TestProject) -> Run {
         "review_pass",
         "archive",
     ];
-    scripted(
+    run_scripted(
         project,
         &["run", "greet", "Greet the world", "--auto"],
         &names.map(|name| json!(name)),
@@ -86,7 +86,7 @@ fn s0_flow_template_prompt_xml_agent_response() {
         ("templates/system/SCRIPTED-plan.md", template),
         ("agentd/project.md", "A program that greets."),
     ]);
-    let run = scripted(
+    let run = run_scripted(
         &project,
         &["plan", "greet", "Greet the world"],
         &[json!("plan")],
@@ -149,13 +149,13 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
 fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let project = project(&[]);
     let used = json!({"like": "challenge_revision", "usage": {"input": 900, "output": 30}});
-    let run = scripted(
+    let run = run_scripted(
         &project,
         &["plan", "greet", "Greet the world"],
         &[json!("plan")],
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let run = scripted(&project, &["challenge", "greet", "--json"], &[used]);
+    let run = run_scripted(&project, &["challenge", "greet", "--json"], &[used]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let lines = run
         .stdout
@@ -178,18 +178,18 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
         (&json!(900), &json!(30))
     );
     let sent = prompt(&project, "greet/2");
-    let artifacts = shown(&sent, ContextKind::Artifact);
+    let artifacts = artifact_names(&sent, ContextKind::Artifact);
     assert_eq!(artifacts, ["proposal.md", "specs/greeting.md", "tasks.md"]);
-    assert!(content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
+    assert!(artifact_content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
     // The next phase knows about it only from its prompt.
-    let again = scripted(
+    let again = run_scripted(
         &project,
         &["run", "greet"],
         &[json!("plan"), json!("challenge_settled")],
     );
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert!(
-        content(&prompt(&project, "greet/3"), "CHALLENGE.md")
+        artifact_content(&prompt(&project, "greet/3"), "CHALLENGE.md")
             .contains("### C1 - What of an empty name?")
     );
 }
@@ -231,7 +231,7 @@ fn s1_r3_each_phase_follows_its_focus() {
 
     // challenge: a technical review of the plan for consistency and gaps.
     let challenge = told(2, &["technical", "consisten", "gap"]);
-    assert!(content(&challenge, "proposal.md").contains("Greet the world"));
+    assert!(artifact_content(&challenge, "proposal.md").contains("Greet the world"));
     assert!(is_archived("CHALLENGE.md"));
 
     // implement: by tasks, with tests, and progress in IMPLEMENTATION.md.
@@ -254,12 +254,12 @@ fn s1_r3_each_phase_follows_its_focus() {
 
     // review: verified by checks, with the diff; security and quality.
     let review = told(4, &["test", "security", "quality"]);
-    assert!(content(&review, "checks.md").contains("Hello, Ada!"));
-    assert!(content(&review, "changes.diff").contains("+echo \"Hello, ${1:-world}!\""));
+    assert!(artifact_content(&review, "checks.md").contains("Hello, Ada!"));
+    assert!(artifact_content(&review, "changes.diff").contains("+echo \"Hello, ${1:-world}!\""));
 
     // archive: changelog, final specs, cleanup.
     let archive = told(5, &["changelog", "spec", "clean"]);
-    assert!(content(&archive, "REVIEW.md").contains("Met."));
+    assert!(artifact_content(&archive, "REVIEW.md").contains("Met."));
     assert!(
         project
             .read("CHANGELOG.md")

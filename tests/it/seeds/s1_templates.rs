@@ -9,7 +9,7 @@ use agentd::pack::SystemTemplateMetadata;
 use agentd::{ErrorKind, Pack, Places, ReviewResult, Templates, inject_variables};
 use serde_json::{Value, json};
 
-use crate::support::{TestProject, logged, repository, write};
+use crate::support::{TestProject, capture_log, repository, write};
 
 const PHASES: [&str; 5] = ["plan", "challenge", "implement", "review", "archive"];
 
@@ -369,7 +369,7 @@ fn interface_load_system_template() {
 #[test]
 fn interface_inject_variables() {
     let values = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-    let (text, log) = logged(|| inject_variables("{{A}} {{TASKS}}", &values));
+    let (text, log) = capture_log(|| inject_variables("{{A}} {{TASKS}}", &values));
     assert!(text.starts_with("1 [Context not provided: TASKS"), "{text}");
     assert_eq!(
         log,
@@ -404,7 +404,7 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
         AgentName::new("gemini").unwrap(),
         Mode::new("archive").unwrap(),
     );
-    let (found, log) = logged(|| templates.find(&gemini, &archive).unwrap());
+    let (found, log) = capture_log(|| templates.find(&gemini, &archive).unwrap());
     assert_eq!(found.template.text.name, "BASE-archive");
     assert!(found.fallback);
     assert_eq!(

@@ -27,7 +27,7 @@ type Phase = Result<(String, Vec<Marker>, UsageMetrics), Error>;
 struct Stage(TestProject);
 
 /// The input of a command.
-struct Got {
+struct CommandInput {
     argv: Vec<String>,
     environment: BTreeMap<String, String>,
     stdin: String,
@@ -36,7 +36,7 @@ struct Got {
 fn stage(answer: &str) -> Stage {
     let project = TestProject::new();
     project
-        .without_run()
+        .disable_nonce()
         .write("agentd/changes/feature-x/proposal.md", "# Feature X\n")
         .write("agentd/changes/feature-x/tasks.md", "- [ ] 1.1 Do it\n");
     let text = serde_json::Value::from(answer).to_string();
@@ -133,7 +133,7 @@ impl Stage {
         })
     }
 
-    fn got(&self, agent: &str) -> Got {
+    fn command_input(&self, agent: &str) -> CommandInput {
         let read = |name: &str| {
             fs::read_to_string(self.0.home().join("seen").join(agent).join(name)).unwrap()
         };
@@ -141,7 +141,7 @@ impl Stage {
         let variables = variables
             .split('\0')
             .filter_map(|line| line.split_once('='));
-        Got {
+        CommandInput {
             argv: read("argv").lines().map(str::to_owned).collect(),
             environment: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -177,7 +177,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         ),
         (Some(3), Some(4), Some(5))
     );
-    let got = stage.got("gemini");
+    let got = stage.command_input("gemini");
     let argv = [
         "-m",
         "gemini-2.5-pro",
@@ -216,7 +216,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
         .unwrap();
     assert_eq!(markers.len(), 1);
     assert_eq!(usage.micro_dollars, Some(10_000));
-    let got = stage.got("claude");
+    let got = stage.command_input("claude");
     let argv = [
         "-p",
         "--output-format",
@@ -306,7 +306,7 @@ fn scenario_parsing_markers_from_structured_xml_response() {
             "analytics.enabled=false",
             "-",
         ];
-        assert_eq!(stage.got("codex").argv, argv);
+        assert_eq!(stage.command_input("codex").argv, argv);
     }
 }
 
@@ -341,7 +341,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
         stage.run(agent, "implement", &MemoryStore::default())
     };
     trusted("claude").unwrap();
-    let claude = stage.got("claude");
+    let claude = stage.command_input("claude");
     assert!(
         !claude.argv.contains(&"--setting-sources".to_owned()),
         "{:?}",
@@ -362,7 +362,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
         ]
     );
     trusted("gemini").unwrap();
-    let gemini = stage.got("gemini");
+    let gemini = stage.command_input("gemini");
     assert_eq!(
         gemini.argv[gemini.argv.len() - 4..],
         [
@@ -373,7 +373,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
         ]
     );
     trusted("codex").unwrap();
-    let codex = stage.got("codex");
+    let codex = stage.command_input("codex");
     assert!(
         !codex.argv.contains(&"--ignore-user-config".to_owned())
             && codex.argv.contains(&"workspace-write".to_owned())

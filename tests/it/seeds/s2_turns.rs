@@ -14,13 +14,15 @@ use agentd::orchestrator::{
 use agentd::store::{MemoryStore, Store, Turns};
 use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
 
-use crate::support::recording_agent::{Called, answer, call, calls, describe, previewed};
+use crate::support::recording_agent::{
+    RecordedCall, answer, call, calls, define_agents, with_preview_nonce,
+};
 use crate::support::{TestProject, open_change};
 
 /// A project with content for the prompts.
 fn project() -> TestProject {
     let project = TestProject::new();
-    project.without_run();
+    project.disable_nonce();
     project
         .write("agentd/project.md", "A shop & more.")
         .write("src/main.rs", "fn main() {}\n");
@@ -106,7 +108,7 @@ fn with_context<T>(
 }
 
 /// Returns the output of `agentd prompt`.
-fn shown(project: &TestProject, agent: &str, phase: &str, text: &str) -> String {
+fn previewed_prompt(project: &TestProject, agent: &str, phase: &str, text: &str) -> String {
     project
         .run(&[
             "prompt",
@@ -121,7 +123,7 @@ fn shown(project: &TestProject, agent: &str, phase: &str, text: &str) -> String 
 }
 
 /// No argument makes the agent resume a session, or gives it instructions besides the prompt.
-fn is_complete_in_itself(called: &Called) {
+fn is_complete_in_itself(called: &RecordedCall) {
     for argument in &called.argv {
         for flag in ["resume", "session", "continue", "system"] {
             assert!(!argument.contains(flag), "{argument}");
@@ -151,7 +153,7 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
         "plan",
         "<content_update target=\"proposal.md\">\n# X\n</content_update>\nPlanned.\n",
     );
-    describe(&project, &[("gemini", &[&reply], "")]);
+    define_agents(&project, &[("gemini", &[&reply], "")]);
     let store = MemoryStore::default();
     for text in ["Add login", "Add logout"] {
         run_phase(&project, &store, ("gemini", "feature-x"), "plan", text).unwrap();
@@ -167,10 +169,12 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
     // The second prompt contains all of the first except its instructions, plus the results of the
     // first turn.
     assert_eq!(
-        previewed(&second.stdin),
-        shown(&project, "gemini", "plan", "Add logout")
+        with_preview_nonce(&second.stdin),
+        previewed_prompt(&project, "gemini", "plan", "Add logout")
     );
-    let parts = |called: &Called| UnifiedPrompt::from_xml(&previewed(&called.stdin)).unwrap();
+    let parts = |called: &RecordedCall| {
+        UnifiedPrompt::from_xml(&with_preview_nonce(&called.stdin)).unwrap()
+    };
     let (first, second) = (parts(&first), parts(&second));
     assert!(
         second.system_prompt().contains("A shop & more."),
@@ -204,11 +208,11 @@ fn r2_adoption_of_unified_prompt_model() {
         "<task_status id=\"1.1\">DONE</task_status>\n<review>PASS</review>\n",
     );
     for agent in ["gemini", "claude", "codex", "any-other"] {
-        describe(&project, &[(agent, &[&reply], "")]);
+        define_agents(&project, &[(agent, &[&reply], "")]);
         // A review needs the branch of an opened change, and has a separate test below.
         for (number, phase) in ["plan", "implement", "challenge"].into_iter().enumerate() {
             let text = format!("Do {phase} <now> & \"well\"");
-            let before = shown(&project, agent, phase, &text);
+            let before = previewed_prompt(&project, agent, phase, &text);
             // Replies that do not suit the phase are fine here.
             let _any = run_phase(
                 &project,
@@ -220,7 +224,7 @@ fn r2_adoption_of_unified_prompt_model() {
             let called = call(&project, agent, number + 1);
             is_complete_in_itself(&called);
             // Byte for byte the `to_xml` output of the previewed prompt.
-            assert_eq!(previewed(&called.stdin), before, "{agent} {phase}");
+            assert_eq!(with_preview_nonce(&called.stdin), before, "{agent} {phase}");
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
             // Where a verdict is required, the instructions end with its form.
@@ -244,7 +248,7 @@ fn r2_adoption_of_unified_prompt_model() {
 fn run_phase_reviews_only_an_opened_change() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
-    describe(
+    define_agents(
         &project,
         &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")],
     );
@@ -266,7 +270,7 @@ fn run_phase_reviews_only_an_opened_change() {
     assert_eq!(calls(&project, "codex"), 0);
 
     let project = self::project();
-    describe(
+    define_agents(
         &project,
         &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")],
     );
@@ -387,7 +391,7 @@ fn flow_run_phase_returns_reply_markers_and_usage() {
         "text": text, "usage": {"in": 1200, "cached": 300, "out": 45, "dollars": 0.0125},
     });
     let reply = answer(&project, "review.json", &json.to_string());
-    describe(&project, &[("codex", &[&reply], JSON)]);
+    define_agents(&project, &[("codex", &[&reply], JSON)]);
     let store = MemoryStore::default();
     open_feature(&project, &store);
     let (output, markers, usage) = run_phase(
@@ -480,7 +484,7 @@ fn flow_run_phase_returns_typed_errors() {
         .iter()
         .map(|(name, steps, _)| (*name, *steps, ""))
         .collect();
-    describe(&project, &agents);
+    define_agents(&project, &agents);
     for (agent, _, kind) in cases {
         let store = MemoryStore::default();
         let error =
@@ -518,8 +522,8 @@ fn flow_run_phase_returns_typed_errors() {
 fn scenario_executing_a_proposal_without_session_resume() {
     let project = project();
     let reply = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
-    describe(&project, &[("gemini", &[&reply], "")]);
-    let before = shown(&project, "gemini", "plan", "Propose feature-x");
+    define_agents(&project, &[("gemini", &[&reply], "")]);
+    let before = previewed_prompt(&project, "gemini", "plan", "Propose feature-x");
     run_phase(
         &project,
         &MemoryStore::default(),
@@ -537,14 +541,14 @@ fn scenario_executing_a_proposal_without_session_resume() {
         called.argv
     );
     is_complete_in_itself(&called);
-    assert_eq!(previewed(&called.stdin), before);
+    assert_eq!(with_preview_nonce(&called.stdin), before);
 }
 
 #[test]
 fn scenario_transitioning_system_prompts_to_xml() {
     let project = project();
     project.write("agentd/changes/feature-x/proposal.md", "# X\n");
-    describe(&project, &[("claude", &["out Done."], "")]);
+    define_agents(&project, &[("claude", &["out Done."], "")]);
     run_phase(
         &project,
         &MemoryStore::default(),

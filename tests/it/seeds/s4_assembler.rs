@@ -6,10 +6,10 @@ use agentd::{ErrorKind, Pack, Places};
 use indexmap::IndexMap;
 
 use crate::support::foreman_pack::{
-    MODES, assembler, config, entry, file, mine, o200k, openers, pack, prompt, sections, state_of,
-    turns, turns_shown, work,
+    MODES, assembler, catalogue_with_mine, config, entry, file, layer_openers, o200k, pack, prompt,
+    sections, state_of, turns, turns_shown, work,
 };
-use crate::support::{TestProject, logged};
+use crate::support::{TestProject, capture_log};
 
 /// 9.1 and 9.2: the text of each layer for a model.
 #[test]
@@ -63,7 +63,7 @@ fn section_9_2_tier_based_prompt_assembly() {
 /// logged.
 #[test]
 fn section_9_2_an_unknown_model_is_medium() {
-    let (prompt, log) = logged(|| prompt("brand-new-9000", "architect", &work("section_6_1")));
+    let (prompt, log) = capture_log(|| prompt("brand-new-9000", "architect", &work("section_6_1")));
     let warned = log
         .iter()
         .any(|line| line.starts_with("WARN: ") && line.contains("`brand-new-9000`"));
@@ -117,7 +117,8 @@ fn section_9_3_by_reliability_alone() {
             (VeryHigh, false),
         ] {
             let work = work("section_6_1");
-            let assembler = assembler(&work).with_catalogue(mine(100_000, tier, reliability));
+            let assembler =
+                assembler(&work).with_catalogue(catalogue_with_mine(100_000, tier, reliability));
             let prompt = assembler
                 .assemble(&config("mine", "editor"), &work, &[], "x", None)
                 .unwrap();
@@ -395,7 +396,11 @@ fn appendix_b_subtotal() {
     ];
     for (tier, subtotal) in table {
         for mode in MODES {
-            let assembler = assembler(&work).with_catalogue(mine(100_000, tier, Reliability::High));
+            let assembler = assembler(&work).with_catalogue(catalogue_with_mine(
+                100_000,
+                tier,
+                Reliability::High,
+            ));
             let prompt = assembler
                 .assemble(&config("mine", mode), &work, &[], "Go on.", None)
                 .unwrap();
@@ -425,7 +430,7 @@ fn history_with_a_long_message(
     let message = "why ".repeat(490);
     assert!((480..=500).contains(&o200k(&message)));
 
-    let assembler = assembler(&work).with_catalogue(mine(window, tier, reliability));
+    let assembler = assembler(&work).with_catalogue(catalogue_with_mine(window, tier, reliability));
     let config = AssemblyConfig {
         max_conversation_turns: 1_000,
         ..config("mine", mode)
@@ -555,7 +560,7 @@ fn assert_fits(prompt: &str, window: u64, reserve: u64, what: &str) {
         tokens <= window - reserve,
         "{what}: {tokens} of {window} less {reserve}"
     );
-    let found = openers(prompt);
+    let found = layer_openers(prompt);
     let places = [
         "# THE FOREMAN",
         "<session_state>",
@@ -613,8 +618,11 @@ fn section_9_1_a_tight_window_is_never_exceeded() {
         (Tier::Minimal, 1_000, 2_500),
     ] {
         for window in (smallest..smallest + 3_000).step_by(149) {
-            let assembler =
-                assembler(&work).with_catalogue(mine(window, tier, Reliability::Medium));
+            let assembler = assembler(&work).with_catalogue(catalogue_with_mine(
+                window,
+                tier,
+                Reliability::Medium,
+            ));
             let config = AssemblyConfig {
                 max_conversation_turns: 1_000,
                 ..config("mine", "director")

@@ -28,7 +28,7 @@ fn findings(pack: &Pack, report: &str) -> Vec<Finding> {
 }
 
 /// Returns the terminal lines of a report's findings.
-fn shown(file: &str) -> Vec<String> {
+fn shown_findings(file: &str) -> Vec<String> {
     let path = repository().join("tests/data/findings").join(file);
     let report = fs::read_to_string(path).unwrap();
     findings(&load("sdd"), &report)
@@ -46,15 +46,15 @@ fn natural_reports_are_parsed() {
         "environment: major: The checks run against another checkout [V4]",
         "src/itsdangerous/timed.py:183: minor: Misleading message for signatures from the future [V3]",
     ];
-    assert_eq!(shown("review.md"), review);
+    assert_eq!(shown_findings("review.md"), review);
     let minor = [
         "specs/timed-signatures.md: minor: R4 says \"those of 2.2.0\" [C1]",
         "API section: minor: Type hints [C2]",
     ];
-    assert_eq!(shown("challenge_minor.md"), minor);
+    assert_eq!(shown_findings("challenge_minor.md"), minor);
     let blocking =
         ["specs/timed-signatures.md: critical: The spec loses R1, R4 and ten scenarios [C1]"];
-    assert_eq!(shown("challenge_blocking.md"), blocking);
+    assert_eq!(shown_findings("challenge_blocking.md"), blocking);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn open_severe_finding_overrules_only_pass() {
 }
 
 /// A section of a report, with or without an id, a severity and a status.
-fn section() -> impl Strategy<Value = String> {
+fn any_section() -> impl Strategy<Value = String> {
     let heads = select(vec![
         "### V1 - x",
         "### V2: x",
@@ -146,8 +146,8 @@ proptest! {
     fn added_finding_never_improves_a_result(
         // A finding without a severity counts as major until another section of the same id gives
         // it one.
-        sections in vec(section().prop_filter("rated", |section| section.contains("Severity")), 0..5),
-        added in section().prop_filter("an open one", |section| !section.contains("settled")),
+        sections in vec(any_section().prop_filter("rated", |section| section.contains("Severity")), 0..5),
+        added in any_section().prop_filter("an open one", |section| !section.contains("settled")),
         at in any::<prop::sample::Index>(),
         said in select(ReviewResult::ALL.to_vec()),
         (pack, mode) in select(vec![("sdd", "challenge"), ("sdd", "review"), ("light", "review")]),

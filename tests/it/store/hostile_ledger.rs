@@ -14,7 +14,7 @@ const ENDLESS: &str =
     "WITH RECURSIVE n (x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT x FROM n";
 
 /// Creates a ledger, and changes its schema.
-fn hostile(root: &Path, change: &str) {
+fn create_hostile_ledger(root: &Path, change: &str) {
     drop(SqliteStore::open(root).unwrap());
     let database = Connection::open(root.join(".agentd/ledger.db")).unwrap();
     database
@@ -58,7 +58,7 @@ fn foreign_schema_object_is_refused_by_name() {
     ];
     for (change, name) in cases {
         let folder = tempfile::tempdir().unwrap();
-        hostile(folder.path(), &change);
+        create_hostile_ledger(folder.path(), &change);
         let error = SqliteStore::open(folder.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{change}");
         let message = error.message();
@@ -73,7 +73,7 @@ fn foreign_schema_object_is_refused_by_name() {
         "DROP TABLE measurements",
     ] {
         let folder = tempfile::tempdir().unwrap();
-        hostile(folder.path(), change);
+        create_hostile_ledger(folder.path(), change);
         let error = SqliteStore::open(folder.path()).unwrap_err();
         assert!(
             error.message().contains("lacks what agentd made"),
@@ -87,7 +87,7 @@ fn foreign_schema_object_is_refused_by_name() {
 fn foreign_object_is_refused_in_an_older_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let older = "DROP TABLE links; DROP TABLE measurements; PRAGMA user_version = 1";
-    hostile(
+    create_hostile_ledger(
         folder.path(),
         &format!("{older}; CREATE VIEW measurements AS {ENDLESS}"),
     );
@@ -104,7 +104,7 @@ fn commands_refuse_a_ledger_with_views() {
     let views = ["turns", "sessions", "events"]
         .map(|name| format!("DROP TABLE {name}; CREATE VIEW {name} AS {ENDLESS};"))
         .concat();
-    hostile(
+    create_hostile_ledger(
         &project.root(),
         &format!("PRAGMA foreign_keys = off; {views}"),
     );

@@ -26,7 +26,7 @@ use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns,
 
 /// Runs a test on every kind of store, new and empty.
 #[expect(clippy::print_stdout, reason = "a failing test names its store")]
-fn each(test: impl Fn(&(dyn Store + Sync))) {
+fn for_each_store(test: impl Fn(&(dyn Store + Sync))) {
     println!("in memory");
     test(&MemoryStore::default());
     println!("on disk");
@@ -167,7 +167,7 @@ fn commit(store: &dyn Store, lease: &Lease, events: &[Event]) -> agentd::Result<
     )
 }
 
-fn all(store: &dyn Store) -> Vec<TurnRow> {
+fn all_turns(store: &dyn Store) -> Vec<TurnRow> {
     store
         .turns(&Turns {
             session: None,
@@ -178,7 +178,7 @@ fn all(store: &dyn Store) -> Vec<TurnRow> {
 
 #[test]
 fn locked_session_is_refused_with_holder_and_time() {
-    each(|store| {
+    for_each_store(|store| {
         let name = session("add-login");
         let first = store
             .claim(&name, &holder("agentd turn"), None, at(7))
@@ -209,7 +209,7 @@ fn locked_session_is_refused_with_holder_and_time() {
 
 #[test]
 fn stolen_lease_cannot_write() {
-    each(|store| {
+    for_each_store(|store| {
         let name = session("add-login");
         let old = claim(store, "add-login");
         let taken = store
@@ -245,7 +245,7 @@ fn stolen_lease_cannot_write() {
 
 #[test]
 fn released_session_is_free_and_old_leases_stay_invalid() {
-    each(|store| {
+    for_each_store(|store| {
         let first = claim(store, "add-login");
         store.release(&first).unwrap();
         assert_eq!(store.held().unwrap(), []);
@@ -276,7 +276,7 @@ fn released_session_is_free_and_old_leases_stay_invalid() {
 
 #[test]
 fn locked_sessions_are_listed_with_their_heartbeat() {
-    each(|store| {
+    for_each_store(|store| {
         let leases = ["b", "c", "a"].map(|name| claim(store, name));
         store.heartbeat(&leases[0], at(500)).unwrap();
         store.release(&leases[1]).unwrap();
@@ -374,7 +374,7 @@ fn every_event() -> Vec<Event> {
 
 #[test]
 fn events_round_trip() {
-    each(|store| {
+    for_each_store(|store| {
         let (one, two) = (claim(store, "one"), claim(store, "two"));
         let events = every_event();
         let (first, rest) = events.split_at(4);
@@ -410,7 +410,7 @@ fn events_round_trip() {
 
 #[test]
 fn entry_is_recorded_atomically() {
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         let events = [
             Event::Started(Box::new(started(1))),
@@ -422,7 +422,7 @@ fn entry_is_recorded_atomically() {
             ErrorKind::LedgerUnusable
         );
         assert_eq!(store.events(&lease.session).unwrap(), []);
-        assert_eq!(all(store), []);
+        assert_eq!(all_turns(store), []);
         assert_eq!(store.blob(&blob_id(b"prompt")).unwrap(), None);
         commit(store, &lease, &events[..2]).unwrap();
         assert_eq!(store.events(&lease.session).unwrap().len(), 2);
@@ -467,7 +467,7 @@ fn events_must_name_existing_texts() {
         ),
     ];
     for (text, events) in &cases {
-        each(|store| {
+        for_each_store(|store| {
             let lease = claim(store, "add-login");
             let mut blobs: Vec<&[u8]> = vec![b"prompt", b"fit", b"once more", b"reply", b"content"];
             blobs.retain(|blob| blob != text);
@@ -508,7 +508,7 @@ fn events_must_name_existing_texts() {
 fn texts_are_found_only_by_hash() {
     let noise: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let texts: [&[u8]; 5] = [b"", b"a", &[0, 255, 0], &[b'x'; 3_000], &noise];
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         // The same text twice in an entry, and again in a later one.
         for blobs in [[texts[3], texts[3]].as_slice(), &texts] {
@@ -561,13 +561,13 @@ fn turn_is_one_row_from_start_to_reply() {
         spent: Amount::default(),
         milliseconds: 0,
     };
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         let mut expected = begun.clone();
         let mut step = |event: Event, change: &dyn Fn(&mut TurnRow)| {
             commit(store, &lease, &[event]).unwrap();
             change(&mut expected);
-            assert_eq!(all(store), [expected.clone()]);
+            assert_eq!(all_turns(store), [expected.clone()]);
         };
         step(Event::Started(Box::new(started(1))), &|_| {});
         step(called(1, 1, "run", tokens(100)), &|row| row.calls = 1);
@@ -612,7 +612,7 @@ fn turn_is_one_row_from_start_to_reply() {
 
 #[test]
 fn turns_are_listed_newest_last_up_to_the_limit() {
-    each(|store| {
+    for_each_store(|store| {
         let (a, b) = (claim(store, "a"), claim(store, "b"));
         for (lease, turn) in [(&b, 1), (&a, 1), (&a, 2), (&b, 5), (&a, 3)] {
             commit(store, lease, &[Event::Started(Box::new(started(turn)))]).unwrap();
@@ -644,7 +644,7 @@ fn invalid_transition_is_refused() {
         process: holder("x").process,
     };
     let call = |turn, call| called(turn, call, "run", tokens(1));
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         commit(
             store,
@@ -719,7 +719,7 @@ fn invalid_transition_is_refused() {
 
 #[test]
 fn usage_is_summed_by_session_agent_and_model() {
-    each(|store| {
+    for_each_store(|store| {
         let take = |lease: &Lease, turn, agent: &str, model: Option<&str>, spent: &[u64]| {
             let agent = agent.to_owned();
             let begun = Started {

@@ -47,7 +47,7 @@ fn measured(project: &TestProject, model: &str) -> Value {
 }
 
 /// Returns our token count of the prompt that the agents get.
-fn ours(project: &TestProject) -> u64 {
+fn our_count(project: &TestProject) -> u64 {
     let prompt = project
         .run(&["prompt", "plan", "Add login", "--agent", "one"])
         .ok();
@@ -71,7 +71,7 @@ fn three_single_request_calls_calibrate_the_count() {
         "a preview creates no ledger"
     );
     assert_eq!(before["measured"]["calibration"]["samples"], 0);
-    let ours = ours(&project);
+    let ours = our_count(&project);
     for _ in 0..2 {
         assert_eq!(turn(&project, "one")["report"]["warnings"], json!([]));
     }

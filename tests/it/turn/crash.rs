@@ -408,7 +408,7 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
 }
 
 /// Returns the outcomes of the calls as words.
-fn ends(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
+fn call_outcomes(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
     answers(events)
         .iter()
         .map(|answered: &Answered| CallOutcome::name(&answered.end))

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::recording_agent::{answer, describe};
+use crate::support::recording_agent::{answer, define_agents};
 use crate::support::{TestProject, write};
 
 /// Defines an agent of the user that runs a line of `sh` in the project before it answers with
@@ -21,7 +21,7 @@ fn describe_editor(project: &TestProject, line: &str) {
 fn agent_that_restores_an_older_ledger_fails_its_turn() {
     let project = TestProject::new();
     let plan = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
-    describe(&project, &[("agent", &[&plan], "")]);
+    define_agents(&project, &[("agent", &[&plan], "")]);
     let turn = |session: &str, agent: &str| {
         project.run(&["turn", "plan", "Go", "--session", session, "--agent", agent])
     };
@@ -61,7 +61,7 @@ fn agent_that_restores_an_older_ledger_fails_its_turn() {
 fn ledger_edited_during_a_call_needs_trust_again() {
     let project = TestProject::new();
     let plan = answer(&project, "plan", "Planned.\n<review>PASS</review>\n");
-    describe(&project, &[("agent", &[&plan], "")]);
+    define_agents(&project, &[("agent", &[&plan], "")]);
     let turn = |session: &str, agent: &str, more: &[&str]| {
         let args = ["turn", "plan", "Go", "--session", session, "--agent", agent];
         project.run(&[&args, more].concat())
@@ -77,7 +77,7 @@ fn ledger_edited_during_a_call_needs_trust_again() {
     describe_editor(&project, &replace);
     turn("c", "editor", &[]).fails(7, &["LedgerChanged"]);
 
-    describe(&project, &[("agent", &[&plan], "")]);
+    define_agents(&project, &[("agent", &[&plan], "")]);
     for more in [&[][..], &["--trust"]] {
         turn("d", "agent", more).fails(
             7,
@@ -101,7 +101,7 @@ fn ledger_edited_during_a_call_needs_trust_again() {
 #[test]
 fn agent_that_leaves_the_ledger_alone_passes() {
     let project = TestProject::new();
-    project.without_run();
+    project.disable_nonce();
     describe_editor(&project, "true");
     project
         .run(&["turn", "plan", "Go", "--session", "a", "--agent", "editor"])

@@ -16,8 +16,8 @@ use agentd::parse::{self, Context};
 use agentd::store::MemoryStore;
 use serde_json::json;
 
-use crate::support::edit_project::{ask, project, settled, tree, workspace};
-use crate::support::recording_agent::{answer, call, describe};
+use crate::support::edit_project::{ask, project, step_results, tree, workspace};
+use crate::support::recording_agent::{answer, call, define_agents};
 use crate::support::waiting::until_written;
 use crate::support::{Run, TestProject, sdd_without_branch, take, write};
 
@@ -28,7 +28,12 @@ const TOLD: [&str; 2] = [
 ];
 
 /// Takes a turn with this reply.
-fn answered(project: &TestProject, agent: &str, shown: &[String], reply: &str) -> TurnReport {
+fn take_answered_turn(
+    project: &TestProject,
+    agent: &str,
+    shown: &[String],
+    reply: &str,
+) -> TurnReport {
     let driver = Replay::new(Reply::of(reply));
     let ask = ask(agent, shown.iter().map(|path| project.root().join(path)));
     take(&workspace(project), &MemoryStore::default(), &driver, &ask).unwrap()
@@ -90,9 +95,9 @@ fn agent_with_tools_edits_the_tree_itself() {
     project.write("a.txt", "one\n");
     let reply = "<content_update target=\"a.txt\">\ntwo\n</content_update>\n\
                  <content_update target=\"IMPLEMENTATION.md\">\n# Record\n</content_update>\n";
-    let report = answered(&project, "able", &["a.txt".to_owned()], reply);
+    let report = take_answered_turn(&project, "able", &["a.txt".to_owned()], reply);
     assert_eq!(
-        settled(&report),
+        step_results(&report),
         ["yes wrote agentd/changes/x/IMPLEMENTATION.md"]
     );
     let proposals: Vec<_> = report
@@ -122,7 +127,7 @@ fn reply_cannot_edit_in_a_read_only_mode() {
         ..ask("pipe", [])
     };
     let report = take(&workspace(&project), &MemoryStore::default(), &driver, &ask).unwrap();
-    assert_eq!(settled(&report), Vec::<String>::new());
+    assert_eq!(step_results(&report), Vec::<String>::new());
     assert_eq!(
         report.proposals[0].reason,
         "this mode may update proposal.md, specs/*.md, tasks.md"
@@ -138,8 +143,8 @@ fn edited_file_keeps_its_permissions() {
     let path = project.root().join("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
     let reply = "<content_update target=\"run.sh\" format=\"diff\">\n@@\n-echo one\n+echo two\n</content_update>\n";
-    let report = answered(&project, "pipe", &["run.sh".to_owned()], reply);
-    assert_eq!(settled(&report), ["yes replaced run.sh"]);
+    let report = take_answered_turn(&project, "pipe", &["run.sh".to_owned()], reply);
+    assert_eq!(step_results(&report), ["yes replaced run.sh"]);
     assert_eq!(project.read("run.sh"), "echo two\n");
     assert_eq!(
         fs::metadata(path).unwrap().permissions().mode() & 0o777,
@@ -161,14 +166,14 @@ fn large_diffs_finish_in_time() {
         format!("<content_update target=\"long.txt\" format=\"diff\">\n{hunks}</content_update>\n")
     };
     let shown = ["long.txt".to_owned()];
-    let report = answered(&project, "pipe", &shown, &diff(1_001));
+    let report = take_answered_turn(&project, "pipe", &shown, &diff(1_001));
     assert_eq!(
-        settled(&report),
+        step_results(&report),
         ["no cannot write long.txt: the diff has more than 1000 hunks"]
     );
     assert_eq!(project.read("long.txt"), text);
-    let report = answered(&project, "pipe", &shown, &diff(1_000));
-    assert_eq!(settled(&report), ["yes replaced long.txt"]);
+    let report = take_answered_turn(&project, "pipe", &shown, &diff(1_000));
+    assert_eq!(step_results(&report), ["yes replaced long.txt"]);
     let changed = |number: usize| {
         if number.is_multiple_of(10) {
             format!("new {}\n", number / 10)
@@ -186,14 +191,14 @@ fn large_diffs_finish_in_time() {
 #[test]
 fn pipe_agent_runs_every_phase() {
     let project = TestProject::new();
-    project.without_run();
+    project.disable_nonce();
     project
         .write("src/a.txt", "one\ntwo\n")
         .write("agentd/packs/sdd/pack.yaml", sdd_without_branch());
     project.run(&["trust"]).ok();
     let turn = |mode: &str, reply: &str, more: &[&str]| {
         let step = answer(&project, mode, reply);
-        describe(&project, &[("pipe", &[&step], "    tools: false\n")]);
+        define_agents(&project, &[("pipe", &[&step], "    tools: false\n")]);
         let args = [
             "turn", mode, "Go", "--agent", "pipe", "--change", "x", "--json",
         ];
@@ -280,7 +285,7 @@ fn edits_without_a_session_are_reported_but_not_applied() {
     let reply = "<content_update target=\"a.txt\" format=\"diff\">\n@@\n-one\n+two\n</content_update>\n\
                  <content_update target=\"b.txt\">\nnew\n</content_update>\n";
     let step = answer(&project, "go", reply);
-    describe(&project, &[("pipe", &[&step], "    tools: false\n")]);
+    define_agents(&project, &[("pipe", &[&step], "    tools: false\n")]);
     let base = [
         "turn", "go", "Go", "--pack", "bare", "--agent", "pipe", "--file", "a.txt", "--json",
     ];

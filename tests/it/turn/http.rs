@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// Starts a turn, and returns it once the model has sent something.
-    fn started(&self, said: &str) -> Child {
+    fn start_turn(&self, said: &str) -> Child {
         let mut command = self.project.command(&TURN);
         command
             .env("UNLOCKER", KEY)
@@ -348,7 +348,7 @@ fn silent_model_is_stopped() {
 fn signal_stops_a_model_mid_reply() {
     let stage =
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
-    let mut child = stage.started("<message>Planned.");
+    let mut child = stage.start_turn("<message>Planned.");
     let lines = stage.alive();
     assert!(
         lines.iter().any(|line| line.contains("UNLOCKER")),
@@ -370,7 +370,7 @@ fn signal_stops_a_model_mid_reply() {
 fn partial_reply_before_a_kill_is_kept() {
     let stage =
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
-    let mut child = stage.started("<message>Planned.");
+    let mut child = stage.start_turn("<message>Planned.");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
     until("the HTTP client outlives its program", || {

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::recording_agent::{answer, call, calls, describe, previewed};
+use crate::support::recording_agent::{answer, call, calls, define_agents, with_preview_nonce};
 use crate::support::{TestProject, write};
 
 /// Shows the prompt of a turn, takes the turn, and checks that the sent prompt is the shown one.
@@ -15,7 +15,7 @@ fn shown_and_sent(project: &TestProject, ask: &[&str]) -> String {
     let run = project.run(&[&["turn"], ask, &["--agent", "agent"]].concat());
     assert!(run.code == 0 || run.code == 6, "{}", run.stderr);
     assert_eq!(
-        previewed(&call(project, "agent", before + 1).stdin),
+        with_preview_nonce(&call(project, "agent", before + 1).stdin),
         shown,
         "{ask:?}"
     );
@@ -30,7 +30,7 @@ fn preview_equals_the_prompt_of_the_next_turn() {
         "reply",
         "<content_update target=\"proposal.md\">\n# P\n</content_update>\nPlanned.\n<review>PASS</review>\n",
     );
-    describe(&project, &[("agent", &[&reply], "")]);
+    define_agents(&project, &[("agent", &[&reply], "")]);
     let change = ["--change", "add-login"];
     shown_and_sent(&project, &[&["plan", "Add login"], &change[..]].concat());
     let second = shown_and_sent(&project, &[&["plan", "Add more"], &change[..]].concat());
@@ -49,7 +49,7 @@ fn preview_equals_the_prompt_of_the_next_turn() {
 #[test]
 fn state_is_shown_until_replaced() {
     let project = TestProject::new();
-    describe(&project, &[("agent", &["out Yes."], "")]);
+    define_agents(&project, &[("agent", &["out Yes."], "")]);
     let state = |title: &str| {
         let path = project.home().join("state.json");
         write(

@@ -8,15 +8,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::support::recording_agent::{answer, call, calls, describe};
+use crate::support::recording_agent::{answer, call, calls, define_agents};
 use crate::support::waiting::until_written;
 use crate::support::{TestProject, did_not_run, files_below, write};
 
 const HANGS: &[&str] = &["out begun", "hang"];
 
 /// Takes a turn whose agent hangs, and returns once the agent has printed something.
-fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
-    describe(project, &[("agent", HANGS, "")]);
+fn start_hanging_turn(project: &TestProject, mode: &str, session: &str) -> Child {
+    define_agents(project, &[("agent", HANGS, "")]);
     let args = ["turn", mode, "Go", "--session", session, "--agent", "agent"];
     let child = project
         .command(&args)
@@ -31,14 +31,14 @@ fn hanging(project: &TestProject, mode: &str, session: &str) -> Child {
     child
 }
 
-fn signal(child: &Child, signal: Signal) {
+fn send_signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
 /// Makes the agent answer from now on.
-fn answering(project: &TestProject, reply: &str) {
+fn let_agent_answer(project: &TestProject, reply: &str) {
     let step = answer(project, "reply", reply);
-    describe(project, &[("agent", &[&step], "")]);
+    define_agents(project, &[("agent", &[&step], "")]);
 }
 
 fn results(project: &TestProject) -> Vec<Value> {
@@ -53,7 +53,7 @@ fn results(project: &TestProject) -> Vec<Value> {
 #[test]
 fn finished_turn_leaves_nothing_to_resume() {
     let project = TestProject::new();
-    answering(&project, "Planned.\n");
+    let_agent_answer(&project, "Planned.\n");
     project
         .run(&["turn", "plan", "Go", "--session", "a", "--agent", "agent"])
         .ok();
@@ -75,8 +75,8 @@ fn finished_turn_leaves_nothing_to_resume() {
 #[test]
 fn stopped_turn_is_retried_with_the_same_prompt() {
     let project = TestProject::new();
-    let mut child = hanging(&project, "plan", "a");
-    signal(&child, Signal::SIGINT);
+    let mut child = start_hanging_turn(&project, "plan", "a");
+    send_signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(results(&project), ["stopped"]);
     assert_eq!(
@@ -85,7 +85,7 @@ fn stopped_turn_is_retried_with_the_same_prompt() {
         "the output is kept"
     );
 
-    answering(&project, "Planned.\n<review>PASS</review>\n");
+    let_agent_answer(&project, "Planned.\n<review>PASS</review>\n");
     // The current files of the project do not matter: the prompt is the recorded one.
     project.write("new.txt", "x");
     assert_eq!(project.run(&["resume", "a"]).ok(), "Planned.\n");
@@ -108,8 +108,8 @@ fn stopped_turn_is_retried_with_the_same_prompt() {
 #[test]
 fn killed_run_is_finished_and_reported() {
     let project = TestProject::new();
-    let mut child = hanging(&project, "plan", "a");
-    signal(&child, Signal::SIGKILL);
+    let mut child = start_hanging_turn(&project, "plan", "a");
+    send_signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
     assert_eq!(results(&project), ["interrupted"], "no process saw its end");
     let run = project.run(&["resume"]);
@@ -134,7 +134,7 @@ fn killed_run_is_finished_and_reported() {
     );
 
     // The agent is called again only if its session is named.
-    answering(&project, "Planned.\n");
+    let_agent_answer(&project, "Planned.\n");
     assert_eq!(calls(&project, "agent"), 1);
     let run = project.run(&["resume", "a", "--json"]);
     assert_eq!(run.report()["report"]["calls"], 2);
@@ -144,10 +144,10 @@ fn killed_run_is_finished_and_reported() {
 fn agent_with_edit_permission_is_not_retried_unasked() {
     let project = TestProject::new();
     project.write("agentd/changes/a/proposal.md", "# A\n");
-    let mut child = hanging(&project, "implement", "a");
-    signal(&child, Signal::SIGTERM);
+    let mut child = start_hanging_turn(&project, "implement", "a");
+    send_signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    answering(&project, "Done.\n");
+    let_agent_answer(&project, "Done.\n");
     project.run(&["resume", "a"]).fails(
         8,
         &[
@@ -165,10 +165,10 @@ fn agent_with_edit_permission_is_not_retried_unasked() {
 #[test]
 fn turn_is_not_resumed_with_another_pack() {
     let project = TestProject::new();
-    let mut child = hanging(&project, "plan", "a");
-    signal(&child, Signal::SIGINT);
+    let mut child = start_hanging_turn(&project, "plan", "a");
+    send_signal(&child, Signal::SIGINT);
     child.wait().unwrap();
-    answering(&project, "Planned.\n");
+    let_agent_answer(&project, "Planned.\n");
     let template = project.run(&["template", "show", "plan"]).ok();
     write(
         &project.user_folder().join("templates/system/BASE-plan.md"),
@@ -188,7 +188,11 @@ fn turn_is_not_resumed_with_another_pack() {
 /// Runs the program with stderr on a terminal, and returns the screen output. Calls `look` with the
 /// output so far each time it grows. Returns `None` if the command `script`, which provides a
 /// terminal, is missing.
-fn watched(project: &TestProject, args: &[&str], mut look: impl FnMut(&str)) -> Option<String> {
+fn run_on_terminal(
+    project: &TestProject,
+    args: &[&str],
+    mut look: impl FnMut(&str),
+) -> Option<String> {
     let program = project.command(args);
     let words = std::iter::once(program.get_program()).chain(program.get_args());
     let quoted: String = words
@@ -242,7 +246,7 @@ fn live_lines_cannot_drive_the_terminal() {
     );
     let seen = project.home().join("seen");
     let wait = format!("await {}", seen.display());
-    describe(&project, &[("talker", &[&said, &wait, "out Done."], "")]);
+    define_agents(&project, &[("talker", &[&said, &wait, "out Done."], "")]);
     let root = project.root().display().to_string();
     let args = [
         "-C",
@@ -262,7 +266,7 @@ fn live_lines_cannot_drive_the_terminal() {
             write(&seen, "");
         }
     };
-    let Some(shown) = watched(&project, &args, look) else {
+    let Some(shown) = run_on_terminal(&project, &args, look) else {
         return did_not_run(
             "live_lines_cannot_drive_the_terminal",
             "the command `script` is missing",
@@ -300,7 +304,7 @@ fn live_lines_cannot_drive_the_terminal() {
 #[test]
 fn turn_without_a_terminal_prints_no_progress() {
     let project = TestProject::new();
-    describe(&project, &[("talker", &["out Working.", "out Done."], "")]);
+    define_agents(&project, &[("talker", &["out Working.", "out Done."], "")]);
     let run = project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "talker"]);
     assert!(
         !run.stderr.contains('\r') && !run.stderr.contains('\u{1b}'),

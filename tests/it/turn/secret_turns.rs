@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::recording_agent::{answer, call, describe};
+use crate::support::recording_agent::{answer, call, define_agents};
 use crate::support::{Run, TestProject, files_below};
 
 /// The value of a secret variable. JSON and URLs each escape parts of it.
@@ -121,7 +121,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
     );
     project.write("data.json", format!("{{\"key\": \"{IN_JSON}\"}}\n"));
     project.write(&format!("{NAME}.txt"), "It is the name that is secret.\n");
-    describe(
+    define_agents(
         &project,
         &[(
             "agent",
@@ -203,7 +203,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
 #[test]
 fn canary_of_a_state_file_is_redacted() {
     let project = TestProject::new();
-    describe(&project, &[("agent", &["out Yes."], ALLOWED)]);
+    define_agents(&project, &[("agent", &["out Yes."], ALLOWED)]);
     // Quoted so that no form of the secret is in the file: it only appears once parsed.
     let quoted = CANARY
         .replace('"', "\\x22")
@@ -274,7 +274,7 @@ fn canary_printed_by_an_agent_is_redacted() {
         &format!("err usage limit reached, resets at {NAME}"),
         "exit 1",
     ];
-    describe(
+    define_agents(
         &project,
         &[
             ("works", &well, ALLOWED),
@@ -366,7 +366,7 @@ fn canary_printed_in_pieces_is_not_reassembled() {
             "err error: c4n\"ary\\/\u{1b}[0m+?k3y&=0815",
             "exit 3",
         ];
-        describe(
+        define_agents(
             &project,
             &[("works", &[&step], ALLOWED), ("fails", &failing, ALLOWED)],
         );
@@ -431,7 +431,7 @@ fn canary_in_multiline_base64_is_redacted() {
         "err PTA4MTU",
         "exit 3",
     ];
-    describe(
+    define_agents(
         &project,
         &[
             ("plain", &[&plain], ALLOWED),
@@ -493,7 +493,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
     ] {
         let project = TestProject::new();
         let said = format!("split 5 The key is {CANARY} or {NAME}.");
-        describe(
+        define_agents(
             &project,
             &[
                 ("ends", &[&said], ALLOWED),
@@ -564,7 +564,7 @@ fn encoded_key_of_a_scripted_reply_is_not_recorded() {
     let script = serde_json::json!({"format": 1, "turns": [{"reply": reply}]});
     project
         .write("script.yaml", script.to_string())
-        .without_run();
+        .disable_nonce();
     for args in [
         &[
             "turn",

@@ -323,7 +323,7 @@ fn in_base64(bytes: &[u8]) -> String {
 }
 
 /// Breaks a text into lines of this many characters.
-fn broken(text: &str, width: usize, line_break: &str) -> String {
+fn break_lines(text: &str, width: usize, line_break: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let lines: Vec<String> = chars
         .chunks(width)
@@ -347,7 +347,7 @@ fn multiline_base64_is_redacted_at_every_offset() {
         for line_break in BREAKS {
             for width in [1, 7, 64, 76] {
                 let shown = secrets
-                    .redact(&broken(&whole, width, line_break))
+                    .redact(&break_lines(&whole, width, line_break))
                     .into_owned();
                 // A line break within the secret is removed with it, and the others stay.
                 assert_eq!(
@@ -369,7 +369,7 @@ fn base64_lines_that_start_with_a_plus_are_redacted() {
         .collect();
     let secrets = Secrets::new([("KEY".to_owned(), value.clone())]);
     for line_break in BREAKS {
-        let lines = broken(&in_base64(&value), 16, line_break);
+        let lines = break_lines(&in_base64(&value), 16, line_break);
         let text = format!("key:{line_break}{lines}");
         let expected = format!("key:{line_break}[secret KEY]");
         assert_eq!(secrets.redact(&text), expected, "{line_break:?}");
@@ -424,7 +424,7 @@ proptest! {
         let distinct: BTreeSet<&u8> = value.iter().collect();
         let repeats_itself = distinct.len() < 5;
         let whole = in_base64(&[before, value, after].concat());
-        let text = broken(&whole, width, BREAKS[line_break]);
+        let text = break_lines(&whole, width, BREAKS[line_break]);
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).chain([0, text.len()]).collect();
         cuts.sort_unstable();
         let mut stream = secrets.stream();

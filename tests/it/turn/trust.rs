@@ -9,7 +9,7 @@ use agentd::models::{AgentName, Mode, State};
 use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble, check_trust};
 use agentd::{Error, ErrorKind};
 
-use crate::support::recording_agent::{calls, describe};
+use crate::support::recording_agent::{calls, define_agents};
 use crate::support::{TestProject, files_below};
 
 fn open(project: &TestProject) -> Workspace {
@@ -258,7 +258,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
         .as_array()
         .unwrap()
         .iter()
-        .map(state)
+        .map(file_state)
         .collect();
     assert_eq!(
         states,
@@ -275,7 +275,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
             .as_array()
             .unwrap()
             .iter()
-            .map(state)
+            .map(file_state)
             .all(|(_, _, accepted)| accepted)
     );
     assert!(
@@ -287,7 +287,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
     );
 }
 
-fn state(file: &serde_json::Value) -> (&str, &str, bool) {
+fn file_state(file: &serde_json::Value) -> (&str, &str, bool) {
     (
         file["file"].as_str().unwrap(),
         file["state"].as_str().unwrap(),
@@ -516,7 +516,7 @@ fn instruction_files_are_searched_in_the_working_folder() {
     };
     project.write(".mine", "a\n");
     assert!(git(&["add", "-A"]).success() && git(&words).success());
-    describe(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
+    define_agents(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
     let run = || project.run(&["run", "x", "--agent", "mine"]);
     let opened = project.run(&["run", "x", "Do it", "--agent", "mine"]);
     assert!(

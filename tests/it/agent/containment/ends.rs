@@ -12,13 +12,13 @@ use agentd::models::Process;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Call, HANG, alive, guard, kinds, milliseconds, seconds};
+use super::{Call, HANG, guard, living_pids, milliseconds, seconds, supported_kinds};
 use crate::support::did_not_run;
 use crate::support::waiting::{blocks_received_sigterm, until};
 
 #[test]
 fn exit_codes_and_signals_are_distinguished() {
-    for containment in kinds("exit_codes_and_signals_are_distinguished") {
+    for containment in supported_kinds("exit_codes_and_signals_are_distinguished") {
         let call = Call {
             containment,
             ..Call::new()
@@ -95,7 +95,9 @@ fn wait_timeout_leaves_the_agent_running() {
 
 #[test]
 fn agent_that_ignores_sigterm_is_killed_after_the_grace_period() {
-    for containment in kinds("agent_that_ignores_sigterm_is_killed_after_the_grace_period") {
+    for containment in
+        supported_kinds("agent_that_ignores_sigterm_is_killed_after_the_grace_period")
+    {
         let limits = Limits {
             grace: milliseconds(300),
             ..Limits::default()
@@ -119,7 +121,8 @@ fn agent_that_ignores_sigterm_is_killed_after_the_grace_period() {
 
 #[test]
 fn child_that_ignores_sigterm_is_killed_after_its_agent_exits() {
-    for containment in kinds("child_that_ignores_sigterm_is_killed_after_its_agent_exits") {
+    for containment in supported_kinds("child_that_ignores_sigterm_is_killed_after_its_agent_exits")
+    {
         let call = Call {
             containment,
             ..Call::new()
@@ -137,7 +140,7 @@ fn child_that_ignores_sigterm_is_killed_after_its_agent_exits() {
 
 #[test]
 fn immediate_and_second_stop_skip_the_grace_period() {
-    for containment in kinds("immediate_and_second_stop_skip_the_grace_period") {
+    for containment in supported_kinds("immediate_and_second_stop_skip_the_grace_period") {
         for at_once in [true, false] {
             let limits = Limits {
                 grace: seconds(3600),
@@ -153,7 +156,7 @@ fn immediate_and_second_stop_skip_the_grace_period() {
                 contained.stop(false);
                 // Two requests in quick succession may be received as one.
                 until("the agent does not get SIGTERM", || {
-                    alive(&call.marker())
+                    living_pids(&call.marker())
                         .into_iter()
                         .any(blocks_received_sigterm)
                 });
@@ -167,7 +170,7 @@ fn immediate_and_second_stop_skip_the_grace_period() {
 
 #[test]
 fn sigterm_to_the_guard_stops_the_agent() {
-    for containment in kinds("sigterm_to_the_guard_stops_the_agent") {
+    for containment in supported_kinds("sigterm_to_the_guard_stops_the_agent") {
         let call = Call {
             containment,
             ..Call::new()

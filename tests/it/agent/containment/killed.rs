@@ -11,7 +11,7 @@ use agentd::agent::{Containment, ExitCause, exit_record, reap};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Call, alive, kinds};
+use super::{Call, living_pids, supported_kinds};
 use crate::support::program;
 use crate::support::waiting::{Holders, suspend, until};
 
@@ -74,7 +74,7 @@ impl Victim {
 /// Waits until no process of a call is alive. Without cleanup the children would run for minutes.
 fn until_nothing_is_alive(call: &Call) {
     until("a process of the call is alive", || {
-        alive(&call.marker()).is_empty()
+        living_pids(&call.marker()).is_empty()
     });
 }
 
@@ -91,7 +91,7 @@ fn is_open(path: &Path) -> bool {
 
 #[test]
 fn no_process_survives_a_killed_agentd() {
-    for containment in kinds("no_process_survives_a_killed_agentd") {
+    for containment in supported_kinds("no_process_survives_a_killed_agentd") {
         let call = Call {
             containment,
             ..Call::new()
@@ -100,7 +100,7 @@ fn no_process_survives_a_killed_agentd() {
         call.wait_for("begun");
         // Only root can read the environment of the guard.
         assert!(
-            alive(&call.marker()).len() >= 5,
+            living_pids(&call.marker()).len() >= 5,
             "the agent and its four children"
         );
         victim.kill_program();
@@ -115,7 +115,7 @@ fn no_process_survives_a_killed_agentd() {
 
 #[test]
 fn no_process_survives_agentd_killed_at_start() {
-    for containment in kinds("no_process_survives_agentd_killed_at_start") {
+    for containment in supported_kinds("no_process_survives_agentd_killed_at_start") {
         for _ in 0..10 {
             let call = Call {
                 containment,
@@ -159,7 +159,7 @@ fn agent_that_exited_before_the_kill_has_an_exit_record() {
 #[test]
 fn namespace_contains_when_agentd_and_guard_are_killed() {
     let test = "namespace_contains_when_agentd_and_guard_are_killed";
-    if !kinds(test).contains(&Containment::Namespace) {
+    if !supported_kinds(test).contains(&Containment::Namespace) {
         return;
     }
     for guard_first in [true, false] {
@@ -194,10 +194,10 @@ fn survivors_of_a_killed_guard_are_found_by_marker() {
     suspend(victim.guard);
     victim.kill_program();
     victim.kill_guard();
-    let left = alive(&call.marker());
+    let left = living_pids(&call.marker());
     assert!(left.len() >= 5, "the agent and its four children: {left:?}");
     assert!(reap(&call.marker(), None).unwrap() > 0);
-    assert_eq!(alive(&call.marker()), BTreeSet::new());
+    assert_eq!(living_pids(&call.marker()), BTreeSet::new());
     assert_eq!(reap(&call.marker(), None).unwrap(), 0);
     assert_eq!(exit_record(&call.folder()).unwrap(), None);
 
@@ -211,7 +211,7 @@ fn survivors_of_a_killed_guard_are_found_by_marker() {
 
 #[test]
 fn agentd_cleans_up_after_a_killed_guard() {
-    for containment in kinds("agentd_cleans_up_after_a_killed_guard") {
+    for containment in supported_kinds("agentd_cleans_up_after_a_killed_guard") {
         let call = Call {
             containment,
             ..Call::new()
@@ -270,7 +270,7 @@ fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     let guard = contained.process();
     call.wait_for("begun");
     until("the agent still runs", || {
-        alive(&call.marker()).is_subset(&BTreeSet::from([guard.pid]))
+        living_pids(&call.marker()).is_subset(&BTreeSet::from([guard.pid]))
     });
 
     assert_eq!(
@@ -283,7 +283,7 @@ fn processes_of_a_stopped_guard_are_found_by_its_pid() {
 
 #[test]
 fn dropped_call_is_killed() {
-    for containment in kinds("dropped_call_is_killed") {
+    for containment in supported_kinds("dropped_call_is_killed") {
         let call = Call {
             containment,
             ..Call::new()

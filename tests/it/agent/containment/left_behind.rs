@@ -4,14 +4,14 @@ use std::fs;
 
 use agentd::agent::ExitCause;
 
-use super::{Call, HANG, kinds};
+use super::{Call, HANG, supported_kinds};
 use crate::support::waiting::{Holders, until};
 use crate::support::{did_not_run, program};
 
 #[test]
 fn leftover_child_is_counted_and_killed() {
     let test = "leftover_child_is_counted_and_killed";
-    for containment in kinds(test) {
+    for containment in supported_kinds(test) {
         for step in [
             "fork",
             "silent-fork",
@@ -47,7 +47,7 @@ fn leftover_child_is_counted_and_killed() {
 
 #[test]
 fn leftover_child_without_marker_is_killed() {
-    for containment in kinds("leftover_child_without_marker_is_killed") {
+    for containment in supported_kinds("leftover_child_without_marker_is_killed") {
         let call = Call {
             containment,
             ..Call::new()
@@ -78,7 +78,7 @@ const GENERATIONS: usize = 20_000;
 
 #[test]
 fn respawning_process_is_killed() {
-    for containment in kinds("respawning_process_is_killed") {
+    for containment in supported_kinds("respawning_process_is_killed") {
         let call = Call {
             containment,
             ..Call::new()

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use agentd::agent::{Contained, ExitCause, Limits};
 
-use super::{Call, HANG, kinds, milliseconds, seconds};
+use super::{Call, HANG, milliseconds, seconds, supported_kinds};
 use crate::support::waiting::{GROWING_LIMITS, until, until_written};
 use crate::support::{program, write_program};
 
@@ -18,7 +18,7 @@ const IDLE_TIMES: [u64; 4] = [300, 2_000, 10_000, 60_000];
 
 #[test]
 fn silent_agent_is_killed_after_the_idle_timeout() {
-    for containment in kinds("silent_agent_is_killed_after_the_idle_timeout") {
+    for containment in supported_kinds("silent_agent_is_killed_after_the_idle_timeout") {
         let has_spoken = |idle: &u64| {
             let limits = Limits {
                 idle: milliseconds(*idle),
@@ -60,7 +60,7 @@ fn output_on_either_stream_resets_the_idle_timeout() {
 
 #[test]
 fn talking_agent_is_killed_at_the_time_limit() {
-    for containment in kinds("talking_agent_is_killed_at_the_time_limit") {
+    for containment in supported_kinds("talking_agent_is_killed_at_the_time_limit") {
         let limits = Limits {
             wall: milliseconds(500),
             grace: HANG,
@@ -140,7 +140,7 @@ fn unresponsive_guard_is_killed_with_its_agent() {
 
 #[test]
 fn gigabyte_of_output_is_stopped_at_the_limit() {
-    for containment in kinds("gigabyte_of_output_is_stopped_at_the_limit") {
+    for containment in supported_kinds("gigabyte_of_output_is_stopped_at_the_limit") {
         let limits = Limits {
             output: 8 << 20,
             grace: seconds(3600),

@@ -8,12 +8,12 @@ use std::path::Path;
 use agentd::agent::{Containment, ExitCause, Job, Limits, launch};
 use agentd::{Error, ErrorKind};
 
-use super::{Call, guard, kinds};
+use super::{Call, guard, supported_kinds};
 use crate::support::{files_below, program, write_program};
 
 #[test]
 fn prompt_is_passed_and_output_and_exit_code_are_kept() {
-    for containment in kinds("prompt_is_passed_and_output_and_exit_code_are_kept") {
+    for containment in supported_kinds("prompt_is_passed_and_output_and_exit_code_are_kept") {
         let call = Call {
             containment,
             ..Call::new()
@@ -33,7 +33,7 @@ fn prompt_is_passed_and_output_and_exit_code_are_kept() {
 
 #[test]
 fn agent_gets_its_environment_and_working_folder() {
-    for containment in kinds("agent_gets_its_environment_and_working_folder") {
+    for containment in supported_kinds("agent_gets_its_environment_and_working_folder") {
         let mut call = Call {
             containment,
             ..Call::new()
@@ -115,7 +115,7 @@ fn agent_may_ignore_its_prompt() {
 
 #[test]
 fn missing_command_is_not_installed() {
-    for containment in kinds("missing_command_is_not_installed") {
+    for containment in supported_kinds("missing_command_is_not_installed") {
         let mut call = Call {
             containment,
             ..Call::new()

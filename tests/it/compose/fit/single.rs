@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 
 /// A case small enough to count by hand.
-fn plain(turns: usize) -> Case {
+fn plain_case(turns: usize) -> Case {
     Case {
         prose: vec![Prose {
             class: "pinned",
@@ -24,7 +24,7 @@ fn plain(turns: usize) -> Case {
 
 #[test]
 fn too_small_budget_is_an_error_with_the_numbers() {
-    let case = plain(3);
+    let case = plain_case(3);
     let (_folder, pack) = case.pack();
     let error = case.draft(&pack, 20).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BudgetTooSmall);
@@ -44,7 +44,7 @@ fn too_small_budget_is_an_error_with_the_numbers() {
 
 #[test]
 fn reserve_and_overhead_are_kept_free() {
-    let case = plain(40);
+    let case = plain_case(40);
     let (_folder, mut pack) = case.pack();
     let free = case.draft(&pack, 1_500).unwrap();
     pack.reserve = Some(agentd::pack::PerTier {
@@ -58,12 +58,12 @@ fn reserve_and_overhead_are_kept_free() {
     };
     let draft = compose(&pack, &case.state(), &request).unwrap();
     assert_eq!(draft.fit_report.budget, Some(800));
-    assert!(tokens(&draft) <= 800 && tokens(&free) > 800);
+    assert!(count_tokens(&draft) <= 800 && count_tokens(&free) > 800);
 }
 
 #[test]
 fn cut_of_100_000_turns_and_entries_is_reported() {
-    let mut case = plain(100_000);
+    let mut case = plain_case(100_000);
     case.entries = vec![5; 100_000];
     let (_folder, pack) = case.pack();
     let limits = Limits {
@@ -79,7 +79,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
         },
     )
     .unwrap();
-    assert!(tokens(&draft) <= 8_192);
+    assert!(count_tokens(&draft) <= 8_192);
     let row = |name: &str| {
         draft
             .fit_report
@@ -101,7 +101,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
 /// The floor of the history is reserved before other layers grow. The cap applies in any window.
 #[test]
 fn floors_and_caps_are_respected() {
-    let mut case = plain(30);
+    let mut case = plain_case(30);
     case.prose.push(Prose {
         class: "required",
         none_at_minimal: false,
@@ -147,7 +147,7 @@ fn hysteresis_keeps_the_start_of_the_history() {
     let mut first = None;
     let (mut moves, mut plain_moves, mut plain_first) = (0, 0, None);
     for turns in 40..80 {
-        let case = plain(turns);
+        let case = plain_case(turns);
         let (_folder, mut pack) = case.pack();
         pack.hysteresis = Some(85);
         let request = Request {
@@ -155,7 +155,7 @@ fn hysteresis_keeps_the_start_of_the_history() {
             ..case.request(900)
         };
         let now = compose(&pack, &case.state(), &request).unwrap();
-        assert!(tokens(&now) <= 900);
+        assert!(count_tokens(&now) <= 900);
         moves += usize::from(first.is_some() && now.fit_report.first_turn != first);
         first = now.fit_report.first_turn;
         pack.hysteresis = None;
@@ -174,7 +174,7 @@ fn hysteresis_keeps_the_start_of_the_history() {
 /// flat text.
 #[test]
 fn chat_messages_have_roles_and_no_headings() {
-    let mut case = plain(2);
+    let mut case = plain_case(2);
     case.format = Format::Chat;
     let (_folder, pack) = case.pack();
     let draft = case.draft(&pack, 4_000).unwrap();
@@ -199,7 +199,7 @@ fn chat_messages_have_roles_and_no_headings() {
 /// Two threads can share one counter and get the same counts.
 #[test]
 fn counter_can_be_shared_between_threads() {
-    let case = plain(50);
+    let case = plain_case(50);
     let (_folder, pack) = case.pack();
     let counter = Arc::new(Counter::new(TokenizerSpec::default()));
     let state = case.state();
@@ -222,7 +222,7 @@ fn counter_can_be_shared_between_threads() {
 
 #[test]
 fn xml_prompt_holds_the_history_as_artifacts() {
-    let mut case = plain(1);
+    let mut case = plain_case(1);
     case.format = Format::Xml;
     let (_folder, pack) = case.pack();
     let draft = case.draft(&pack, 4_000).unwrap();
@@ -249,7 +249,7 @@ fn xml_prompt_holds_the_history_as_artifacts() {
 /// window, and an optional text that grows this much does not displace others.
 #[test]
 fn cdata_escapes_stay_within_the_window() {
-    let mut case = plain(0);
+    let mut case = plain_case(0);
     case.format = Format::Xml;
     case.prose = vec![Prose {
         class: "required",
@@ -285,8 +285,12 @@ fn cdata_escapes_stay_within_the_window() {
             },
         )
         .unwrap();
-        assert!(tokens(&draft) <= window, "{} of {window}", tokens(&draft));
-        let rules = ranks(&draft)[0].1;
+        assert!(
+            count_tokens(&draft) <= window,
+            "{} of {window}",
+            count_tokens(&draft)
+        );
+        let rules = block_ranks(&draft)[0].1;
         assert!(rules >= before, "a larger window takes nothing away");
         before = rules;
     }
@@ -297,7 +301,7 @@ fn cdata_escapes_stay_within_the_window() {
 /// takes linear time.
 #[test]
 fn every_spelling_of_a_frame_is_escaped() {
-    let case = plain(1);
+    let case = plain_case(1);
     let (_folder, pack) = case.pack();
     let text = |value: &str| {
         let mut state = case.state();
@@ -435,7 +439,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
 /// turn is never cut to keep a stable start.
 #[test]
 fn hysteresis_keeps_turns_that_fit() {
-    let case = plain(3);
+    let case = plain_case(3);
     let (_folder, mut pack) = case.pack();
     pack.hysteresis = Some(10);
     let kept = |previous: usize, window: u64| {
@@ -464,7 +468,7 @@ fn hysteresis_keeps_turns_that_fit() {
 /// A family with estimated counts is held to the upper bound: factor times margin.
 #[test]
 fn estimated_count_leaves_room_for_its_margin() {
-    let case = plain(40);
+    let case = plain_case(40);
     let (_folder, pack) = case.pack();
     let spec = TokenizerSpec {
         kind: CountKind::Calibrated,
@@ -481,7 +485,7 @@ fn estimated_count_leaves_room_for_its_margin() {
         ..case.request(1_500)
     };
     let draft = compose(&pack, &case.state(), &request).unwrap();
-    let most = (tokens(&draft) as f64 * 1.5 * 1.2).ceil() as u64;
+    let most = (count_tokens(&draft) as f64 * 1.5 * 1.2).ceil() as u64;
     assert_eq!(
         draft.fit_report.budget,
         Some(1_400),

@@ -6,25 +6,25 @@ use std::os::unix::fs::symlink;
 use agentd::ErrorKind;
 use agentd::ops::{Leftover, Worktree};
 
-use super::{WIDE, World, all};
+use super::{WIDE, World, none_hidden};
 use crate::support::{write, write_program};
 
 /// Writes a program that leaves a marker file.
-fn evil(world: &World) -> String {
+fn evil_program(world: &World) -> String {
     let path = world.path("agents-evil");
     write_program(
         &path,
         format!(
             "#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n",
-            world.mark().display()
+            world.marker_file().display()
         ),
     );
     path.to_str().unwrap().to_owned()
 }
 
 /// Runs every operation on a worktree.
-fn use_it(world: &World, worktree: &Worktree) {
-    worktree.diff("main", WIDE, &all).unwrap();
+fn use_worktree(world: &World, worktree: &Worktree) {
+    worktree.diff("main", WIDE, &none_hidden).unwrap();
     worktree.changed("main").unwrap();
     let commit = worktree.commit("Change").unwrap().unwrap();
     assert_eq!(world.run(&["show", &format!("{commit}:a.txt")]), "agent\n");
@@ -37,7 +37,7 @@ fn use_it(world: &World, worktree: &Worktree) {
 #[test]
 fn replaced_git_file_is_ignored() {
     for (n, world) in World::both().into_iter().chain(World::both()).enumerate() {
-        let evil = evil(&world);
+        let evil = evil_program(&world);
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "agent\n");
         // A repository of the agent, in place of the git file or at the path it names.
@@ -72,7 +72,7 @@ fn replaced_git_file_is_ignored() {
             fs::copy(&evil, own.join("hooks").join(hook)).unwrap();
         }
         write(&worktree.path.join(".gitattributes"), "* filter=own\n");
-        use_it(&world, &worktree);
+        use_worktree(&world, &worktree);
         // The git file is correct again.
         assert!(
             world
@@ -111,7 +111,7 @@ fn submodule_settings_run_nothing() {
             "sub",
         ]);
         world.commit("Submodule");
-        let evil = evil(&world);
+        let evil = evil_program(&world);
         let worktree = world.change("x");
         let sub = worktree.path.join("sub");
         // At the same commit that the change records, because git only then reads the files.
@@ -125,7 +125,7 @@ fn submodule_settings_run_nothing() {
         write(&sub.join(".gitattributes"), "* filter=own\n");
         write(&sub.join("a.txt"), SAME_SIZE);
         write(&worktree.path.join("a.txt"), "agent\n");
-        use_it(&world, &worktree);
+        use_worktree(&world, &worktree);
     }
 }
 
@@ -142,14 +142,14 @@ fn plain_git_runs_the_trap() {
         "sub",
     ]);
     world.commit("Submodule");
-    let evil = evil(&world);
+    let evil = evil_program(&world);
     let sub = world.root().join("sub");
     world.run_in(&sub, &["config", "filter.own.clean", &evil]);
     write(&sub.join(".gitattributes"), "* filter=own\n");
     write(&sub.join("a.txt"), SAME_SIZE);
     world.run(&["add", "-A"]);
-    assert!(world.mark().exists());
-    fs::remove_file(world.mark()).unwrap();
+    assert!(world.marker_file().exists());
+    fs::remove_file(world.marker_file()).unwrap();
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn attributes_do_not_hide_files_from_a_diff() {
         write(&worktree.path.join("a.txt"), "agent\n");
         write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
         for _ in 0..2 {
-            let diff = worktree.diff("main", WIDE, &all).unwrap();
+            let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
             assert!(
                 diff.text.contains("-one\n+agent\n") && diff.text.contains("+fn agent() {}\n"),
                 "{}",
@@ -220,7 +220,7 @@ fn replace_refs_are_ignored() {
     );
     assert!(
         worktree
-            .diff("main", WIDE, &all)
+            .diff("main", WIDE, &none_hidden)
             .unwrap()
             .text
             .contains("+agent\n")
@@ -283,7 +283,7 @@ fn folder_replaced_by_a_link_is_not_followed() {
 #[test]
 fn repository_settings_written_by_an_agent_run_nothing() {
     let world = World::new();
-    let evil = evil(&world);
+    let evil = evil_program(&world);
     let worktree = world.change("x");
     write(
         &world.path("more.config"),
@@ -308,7 +308,7 @@ fn repository_settings_written_by_an_agent_run_nothing() {
     write(&worktree.path.join("a.txt"), "agent\n");
     write(&worktree.path.join("more"), "agent\n");
     write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
-    use_it(&world, &worktree);
+    use_worktree(&world, &worktree);
     // A path that cannot be passed on the command line is refused.
     world.run_in(&worktree.path, &["config", "filter.a=b.clean", &evil]);
     write(&worktree.path.join("a.txt"), "again\n");

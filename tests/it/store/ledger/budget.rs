@@ -7,7 +7,7 @@ use agentd::ErrorKind;
 use agentd::models::{Amount, Budget, Caps, Event, SessionId, Spent};
 use agentd::store::{Entry, Lease, Scope, SqliteStore, Store};
 
-use super::{TEXTS, answered, at, called, claim, each, session, started, tokens};
+use super::{TEXTS, answered, at, called, claim, for_each_store, session, started, tokens};
 
 const FREE: Caps = Caps {
     tokens: None,
@@ -51,7 +51,7 @@ fn spent(amount: Amount, turns: u64, seconds: u64) -> Spent {
 
 #[test]
 fn call_counts_as_reserved_until_settled() {
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         let free = Budget::default();
         let of = |scope: Scope<'_>| store.spent(&scope).unwrap();
@@ -192,7 +192,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 session: caps,
             },
         };
-        each(|store| {
+        for_each_store(|store| {
             for (number, (caps, words)) in cases.iter().enumerate() {
                 // A separate session and run for each case.
                 let (name, run) = (format!("session-{number}"), format!("run-{number}"));
@@ -235,7 +235,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
 
 #[test]
 fn second_call_of_a_turn_uses_no_second_turn() {
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         let caps = Caps {
             turns: Some(1),
@@ -269,7 +269,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
 
 #[test]
 fn any_reported_usage_is_accepted() {
-    each(|store| {
+    for_each_store(|store| {
         let lease = claim(store, "add-login");
         let most = Amount {
             tokens: u64::MAX,
@@ -349,7 +349,7 @@ fn eight_threads_never_exceed_a_shared_budget() {
         },
         session: FREE,
     };
-    each(|store| {
+    for_each_store(|store| {
         let most = AtomicU64::new(0);
         let turns: u64 = thread::scope(|scope| {
             let one = |number: u64| {

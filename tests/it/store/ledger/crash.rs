@@ -20,7 +20,7 @@ use crate::support::{did_not_run, test_name};
 const ROLE: &str = "AGENTD_TEST_LEDGER_ROLE";
 
 /// Returns a command for this binary that plays a role in a folder.
-fn child(role: &str, folder: &Path) -> Command {
+fn child_command(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(as_child())
@@ -49,10 +49,10 @@ fn child_plays_its_role() {
         ("write", name) => {
             let store = SqliteStore::open(here).unwrap();
             let lease = claim(&store, name);
-            (1..=25).for_each(|turn| take(&store, &lease, turn).unwrap());
+            (1..=25).for_each(|turn| take_turn(&store, &lease, turn).unwrap());
         }
-        ("forever", name) => forever(&SqliteStore::open(here).unwrap(), name),
-        ("full", _) => fill(here),
+        ("forever", name) => take_turns_forever(&SqliteStore::open(here).unwrap(), name),
+        ("full", _) => fill_disk(here),
         ("read-only", _) => read_only(here),
         _ => panic!("{role}"),
     }
@@ -60,8 +60,8 @@ fn child_plays_its_role() {
 }
 
 /// Takes a whole turn with a unique text, in one entry.
-fn take(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
-    let own = text(turn);
+fn take_turn(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
+    let own = turn_text(turn);
     let mut answer = answered(turn, 1, tokens(20), 5);
     answer.reply = blob_id(&own);
     let events = [
@@ -83,7 +83,7 @@ fn take(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> {
 }
 
 /// Returns twenty thousand bytes that are unique to a turn.
-fn text(turn: u64) -> Vec<u8> {
+fn turn_text(turn: u64) -> Vec<u8> {
     let mut text = vec![0; 20_000];
     blake3::Hasher::new()
         .update(&turn.to_le_bytes())
@@ -103,7 +103,7 @@ fn last_turn(store: &dyn Store, name: &str) -> u64 {
 }
 
 /// Takes over the session of the killed process, and takes turns until it is killed as well.
-fn forever(store: &dyn Store, name: &str) {
+fn take_turns_forever(store: &dyn Store, name: &str) {
     let over = store.held().unwrap().first().map(|held| held.fence);
     let Claim::Granted(lease) = store
         .claim(&session(name), &holder("x"), over, at(0))
@@ -112,7 +112,7 @@ fn forever(store: &dyn Store, name: &str) {
         panic!("the session is locked");
     };
     for turn in last_turn(store, name) + 1.. {
-        take(store, &lease, turn).unwrap();
+        take_turn(store, &lease, turn).unwrap();
         println!("acknowledged {turn}");
     }
 }
@@ -124,7 +124,10 @@ fn check_whole(store: &SqliteStore, name: &str, last: u64) {
     for (turn, events) in (1..).zip(events.chunks(4)) {
         assert!(matches!(&events[0].1, Event::Started(started) if started.turn == turn));
         assert!(matches!(&events[3].1, Event::Replied { turn: replied, .. } if *replied == turn));
-        assert_eq!(store.blob(&blob_id(&text(turn))).unwrap(), Some(text(turn)));
+        assert_eq!(
+            store.blob(&blob_id(&turn_text(turn))).unwrap(),
+            Some(turn_text(turn))
+        );
     }
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }
@@ -135,7 +138,7 @@ fn four_processes_write_concurrently() {
     let names = ["a", "b", "c", "d"];
     // No ledger exists, so they also create it concurrently.
     let all = names.map(|name| {
-        child(&format!("write {name}"), folder.path())
+        child_command(&format!("write {name}"), folder.path())
             .spawn()
             .unwrap()
     });
@@ -189,7 +192,9 @@ fn killed_writer_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let mut before = 0;
     for round in 0..20 {
-        let writer = child("forever add-login", folder.path()).spawn().unwrap();
+        let writer = child_command("forever add-login", folder.path())
+            .spawn()
+            .unwrap();
         let acknowledged = kill_after(writer, 1 + round * 3 % 7).unwrap();
         assert!(acknowledged > before);
         let store = SqliteStore::open(folder.path()).unwrap();
@@ -206,7 +211,7 @@ fn killed_writer_loses_nothing_acknowledged() {
 fn kill_during_creation_leaves_no_partial_ledger() {
     for round in 0..20 {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = child("open", folder.path()).spawn().unwrap();
+        let mut child = child_command("open", folder.path()).spawn().unwrap();
         thread::sleep(Duration::from_millis(round));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -214,19 +219,19 @@ fn kill_during_creation_leaves_no_partial_ledger() {
             assert_eq!(store.verify().unwrap(), Vec::<String>::new());
         }
         let store = SqliteStore::open(folder.path()).unwrap();
-        take(&store, &claim(&store, "add-login"), 1).unwrap();
+        take_turn(&store, &claim(&store, "add-login"), 1).unwrap();
         check_whole(&store, "add-login", 1);
     }
 }
 
 /// Fills a disk of 2 MiB, and frees some of it again.
-fn fill(disk: &Path) {
+fn fill_disk(disk: &Path) {
     fs::write(disk.join("filler"), vec![0; 400_000]).unwrap();
     fs::create_dir(disk.join("other")).unwrap();
     let store = SqliteStore::open(disk).unwrap();
     let lease = claim(&store, "add-login");
     let full = (1..)
-        .find_map(|turn| take(&store, &lease, turn).err())
+        .find_map(|turn| take_turn(&store, &lease, turn).err())
         .unwrap();
     assert_eq!(full.kind(), ErrorKind::StorageFull, "{full:?}");
     assert!(full.hint().is_some());
@@ -240,7 +245,7 @@ fn fill(disk: &Path) {
         ErrorKind::StorageFull
     );
     fs::remove_file(disk.join("filler")).unwrap();
-    take(&store, &lease, last + 1).unwrap();
+    take_turn(&store, &lease, last + 1).unwrap();
     drop(store);
     check_whole(&SqliteStore::open(disk).unwrap(), "add-login", last + 1);
 }
@@ -307,7 +312,7 @@ fn unwritable_ledger_is_reported() {
     ];
     // Root can write everywhere, so another user has to try.
     let nobody = 65_534;
-    let mut child = child("read-only", folder.path());
+    let mut child = child_command("read-only", folder.path());
     for (name, mode) in modes {
         let path = folder.path().join(name);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -200,7 +200,7 @@ fn text_with_a_wrong_hash_is_not_returned() {
 }
 
 /// Returns the whole history in a ledger; an error if any part differs from the recorded one.
-fn told(root: &Path) -> Result<String, String> {
+fn read_history(root: &Path) -> Result<String, String> {
     let words = |error: agentd::Error| {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
         error.to_string()
@@ -236,7 +236,7 @@ fn changed_byte_is_detected_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let file = ledger(folder.path());
     let original = fs::read(&file).unwrap();
-    let before = told(folder.path()).unwrap();
+    let before = read_history(folder.path()).unwrap();
     let mut noticed = 0;
     // The whole header, then bytes at regular intervals, so that every kind of page is covered.
     for offset in (0..100)
@@ -246,7 +246,7 @@ fn changed_byte_is_detected_or_harmless() {
         let mut bytes = original.clone();
         bytes[offset] ^= 1 << (offset % 8);
         fs::write(&file, &bytes).unwrap();
-        match told(folder.path()) {
+        match read_history(folder.path()) {
             Ok(after) => assert_eq!(after, before, "byte {offset}"),
             Err(_) => noticed += 1,
         }
@@ -272,8 +272,8 @@ fn truncated_ledger_is_refused() {
         original.len() - 1,
     ] {
         fs::write(&file, &original[..length]).unwrap();
-        assert!(told(folder.path()).is_err(), "{length}");
+        assert!(read_history(folder.path()).is_err(), "{length}");
     }
     fs::write(&file, &original).unwrap();
-    told(folder.path()).unwrap();
+    read_history(folder.path()).unwrap();
 }

@@ -22,7 +22,7 @@ fn ledger(root: &Path) -> std::path::PathBuf {
 }
 
 /// Checks that neither way opens the ledger, and checks the reason.
-fn refused(root: &Path, words: &str) {
+fn check_refused(root: &Path, words: &str) {
     let opened = [
         SqliteStore::open(root).map(|_| ()),
         SqliteStore::open_existing(root).map(|_| ()),
@@ -103,18 +103,18 @@ fn links_and_special_files_are_not_opened() {
         folder.path().join(".agentd"),
     )
     .unwrap();
-    refused(folder.path(), ".agentd is a link");
+    check_refused(folder.path(), ".agentd is a link");
 
     let file = tempfile::tempdir().unwrap();
     fs::create_dir(file.path().join(".agentd")).unwrap();
     symlink(ledger(elsewhere.path()), ledger(file.path())).unwrap();
-    refused(file.path(), ".agentd/ledger.db is a link");
+    check_refused(file.path(), ".agentd/ledger.db is a link");
     fs::remove_file(ledger(file.path())).unwrap();
     symlink(file.path().join("nowhere"), ledger(file.path())).unwrap();
-    refused(file.path(), ".agentd/ledger.db is a link");
+    check_refused(file.path(), ".agentd/ledger.db is a link");
     fs::remove_file(ledger(file.path())).unwrap();
     fs::create_dir(ledger(file.path())).unwrap();
-    refused(file.path(), ".agentd/ledger.db is not what agentd made");
+    check_refused(file.path(), ".agentd/ledger.db is not what agentd made");
 
     // Files that SQLite keeps next to the database must not be links either.
     let beside = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn links_and_special_files_are_not_opened() {
     let target = beside.path().join("target");
     for name in ["ledger.db-wal", "ledger.db-shm"] {
         symlink(&target, beside.path().join(".agentd").join(name)).unwrap();
-        refused(beside.path(), &format!(".agentd/{name} is a link"));
+        check_refused(beside.path(), &format!(".agentd/{name} is a link"));
         assert!(!target.exists());
         fs::remove_file(beside.path().join(".agentd").join(name)).unwrap();
     }
@@ -145,7 +145,7 @@ fn files_of_another_user_are_not_opened() {
             );
             return;
         }
-        refused(folder.path(), &format!("{name} belongs to another user"));
+        check_refused(folder.path(), &format!("{name} belongs to another user"));
     }
 }
 
@@ -173,7 +173,7 @@ fn ledger_of_a_newer_version_is_left_alone() {
     database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let before = fs::read(ledger(folder.path())).unwrap();
-    refused(
+    check_refused(
         folder.path(),
         ".agentd/ledger.db was written by a newer version of agentd",
     );
@@ -191,7 +191,7 @@ fn other_files_are_left_alone() {
         (&*"x".repeat(9_000), "is damaged"),
     ] {
         fs::write(&file, text).unwrap();
-        refused(folder.path(), words);
+        check_refused(folder.path(), words);
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
     fs::remove_file(&file).unwrap();
@@ -199,7 +199,7 @@ fn other_files_are_left_alone() {
         .unwrap()
         .execute_batch("CREATE TABLE notes (x)")
         .unwrap();
-    refused(folder.path(), "is a database, but not a ledger");
+    check_refused(folder.path(), "is a database, but not a ledger");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn recorded_rows_cannot_be_changed_or_removed() {
 }
 
 /// Bytes that do not compress.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+fn incompressible_bytes(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     let mut hasher = blake3::Hasher::new();
     hasher
@@ -273,7 +273,7 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
 #[test]
 fn turns_with_similar_prompts_share_storage() {
     const PIECE: usize = 100_000;
-    let random = |number| noise(number, PIECE);
+    let random = |number| incompressible_bytes(number, PIECE);
     let (one, ten) = (size_of(1, random), size_of(10, random));
     assert!(one < 1_150_000, "{one}");
     // Nine more pieces, not ninety.

@@ -5,7 +5,7 @@ use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
 use agentd::store::{Figures, MAX_MEASUREMENTS, SqliteStore, Store};
 use rusqlite::Connection;
 
-use super::{at, claim, commit, each, every_event, session};
+use super::{at, claim, commit, every_event, for_each_store, session};
 
 fn tokens(agent: &str, model: Option<&str>, ours: u64) -> Measurement {
     let figure = Figure::Tokens {
@@ -34,7 +34,7 @@ fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
     }
 }
 
-fn found(
+fn find_measurements(
     store: &dyn Store,
     kind: FigureKind,
     agent: Option<&str>,
@@ -48,8 +48,8 @@ fn found(
 
 #[test]
 fn measurements_are_found_by_kind_agent_and_model() {
-    each(|store| {
-        assert_eq!(found(store, FigureKind::Tokens, None, None), []);
+    for_each_store(|store| {
+        assert_eq!(find_measurements(store, FigureKind::Tokens, None, None), []);
         let all = [
             tokens("claude", Some("opus"), 1),
             tokens("claude", None, 2),
@@ -68,16 +68,28 @@ fn measurements_are_found_by_kind_agent_and_model() {
                 .collect::<Vec<_>>()
         };
         let kind = FigureKind::Tokens;
-        assert_eq!(found(store, kind, None, None), pick(&[0, 1, 3, 5]));
-        assert_eq!(found(store, kind, Some("claude"), None), pick(&[0, 1, 5]));
-        assert_eq!(found(store, kind, None, Some("opus")), pick(&[0, 3, 5]));
         assert_eq!(
-            found(store, kind, Some("claude"), Some("opus")),
+            find_measurements(store, kind, None, None),
+            pick(&[0, 1, 3, 5])
+        );
+        assert_eq!(
+            find_measurements(store, kind, Some("claude"), None),
+            pick(&[0, 1, 5])
+        );
+        assert_eq!(
+            find_measurements(store, kind, None, Some("opus")),
+            pick(&[0, 3, 5])
+        );
+        assert_eq!(
+            find_measurements(store, kind, Some("claude"), Some("opus")),
             pick(&[0, 5])
         );
-        assert_eq!(found(store, kind, Some("opus"), Some("claude")), []);
         assert_eq!(
-            found(store, FigureKind::Protocol, Some("claude"), None),
+            find_measurements(store, kind, Some("opus"), Some("claude")),
+            []
+        );
+        assert_eq!(
+            find_measurements(store, FigureKind::Protocol, Some("claude"), None),
             pick(&[2, 4])
         );
         let wanted = Figures {
@@ -94,7 +106,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
 
 #[test]
 fn newest_measurements_of_each_kind_are_kept() {
-    each(|store| {
+    for_each_store(|store| {
         let others = [
             tokens("codex", Some("opus"), 0),
             tokens("claude", None, 0),
@@ -113,17 +125,17 @@ fn newest_measurements_of_each_kind_are_kept() {
             .map(|ours| tokens("claude", Some("opus"), ours))
             .collect();
         assert_eq!(
-            found(store, FigureKind::Tokens, Some("claude"), Some("opus")),
+            find_measurements(store, FigureKind::Tokens, Some("claude"), Some("opus")),
             expected
         );
         assert_eq!(
-            found(store, FigureKind::Tokens, Some("codex"), None),
+            find_measurements(store, FigureKind::Tokens, Some("codex"), None),
             [others[0].clone()]
         );
-        let kept = found(store, FigureKind::Tokens, Some("claude"), None);
+        let kept = find_measurements(store, FigureKind::Tokens, Some("claude"), None);
         assert_eq!((kept.len(), &kept[0]), (MAX_MEASUREMENTS + 1, &others[1]));
         assert_eq!(
-            found(store, FigureKind::Protocol, None, None),
+            find_measurements(store, FigureKind::Protocol, None, None),
             [others[2].clone()]
         );
     });
@@ -160,7 +172,10 @@ fn goes_on(older: &str) {
     );
     let measurement = tokens("claude", Some("opus"), 1);
     store.measure(&measurement, at(0)).unwrap();
-    assert_eq!(found(&store, FigureKind::Tokens, None, None), [measurement]);
+    assert_eq!(
+        find_measurements(&store, FigureKind::Tokens, None, None),
+        [measurement]
+    );
     let lease = claim(&store, "b");
     commit(&store, &lease, &every_event()[..1]).unwrap();
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());

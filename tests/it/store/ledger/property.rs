@@ -133,7 +133,7 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
 }
 
 /// Returns the whole content of a store.
-fn told(store: &dyn Store) -> Vec<String> {
+fn read_all(store: &dyn Store) -> Vec<String> {
     let sessions: Vec<SessionId> = SESSIONS.map(session).into();
     let mut told = vec![
         format!("{:?}", store.held()),
@@ -177,11 +177,11 @@ proptest! {
             let expected = take(&memory, &mut in_memory, step, now);
             prop_assert_eq!(take(&disk, &mut on_disk, step, now), expected, "{:?}", step);
         }
-        prop_assert_eq!(told(&disk), told(&memory));
+        prop_assert_eq!(read_all(&disk), read_all(&memory));
         prop_assert_eq!(disk.verify().unwrap(), Vec::<String>::new());
         // Every reported record was stored.
         drop(disk);
         let reopened = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
-        prop_assert_eq!(told(&reopened), told(&memory));
+        prop_assert_eq!(read_all(&reopened), read_all(&memory));
     }
 }

@@ -14,7 +14,7 @@ use super::{at, claim, commit, every_event, session};
 const ID: &str = "the-same";
 
 /// Creates a ledger with a session `a` of a finished run, and a locked session `mine`.
-fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
+fn create_ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
     let store = SqliteStore::open_as(root, ID).unwrap();
     let lease = claim(&store, "a");
     for event in every_event() {
@@ -45,7 +45,7 @@ fn ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
 }
 
 /// Fails unless the ledger is refused with this message, and nothing more is recorded.
-fn refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, words: &str) {
+fn check_refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, words: &str) {
     let error = store.check_unchanged(lease, marks).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LedgerChanged);
     let message = error.message();
@@ -58,7 +58,7 @@ fn refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, wor
 #[test]
 fn concurrent_records_are_not_tampering() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let (store, lease) = create_ledger(folder.path(), ReviewResult::Pass);
     let marks = store.marks().unwrap();
     store.check_unchanged(&lease, &marks).unwrap();
 
@@ -105,7 +105,7 @@ fn edit_raw(file: &Path, from: &str, to: &str) -> bool {
 fn edit_without_sqlite_is_detected() {
     for name in ["ledger.db", "ledger.db-wal"] {
         let folder = tempfile::tempdir().unwrap();
-        let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+        let (store, lease) = create_ledger(folder.path(), ReviewResult::NeedsChanges);
         store.release(&lease).unwrap();
         let file = folder.path().join(".agentd").join(name);
         let (store, lease) = if name == "ledger.db" {
@@ -123,7 +123,7 @@ fn edit_without_sqlite_is_detected() {
         store.check_unchanged(&lease, &marks).unwrap();
 
         assert!(edit_raw(&file, "NEEDS_CHANGES", "NEEDS_NOTHING"), "{name}");
-        refused(&store, &lease, &marks, "of the session `a`");
+        check_refused(&store, &lease, &marks, "of the session `a`");
     }
 }
 
@@ -164,10 +164,10 @@ fn changed_row_is_detected_and_named() {
     ];
     for (change, words) in cases {
         let folder = tempfile::tempdir().unwrap();
-        let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+        let (store, lease) = create_ledger(folder.path(), ReviewResult::NeedsChanges);
         let marks = store.marks().unwrap();
         change_unseen(&folder.path().join(".agentd/ledger.db"), change);
-        refused(&store, &lease, &marks, words);
+        check_refused(&store, &lease, &marks, words);
     }
 }
 
@@ -176,9 +176,9 @@ fn changed_row_is_detected_and_named() {
 #[test]
 fn rehashed_ledger_is_detected() {
     let (folder, forged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, lease) = ledger(folder.path(), ReviewResult::NeedsChanges);
+    let (store, lease) = create_ledger(folder.path(), ReviewResult::NeedsChanges);
     let marks = store.marks().unwrap();
-    drop(ledger(forged.path(), ReviewResult::Pass));
+    drop(create_ledger(forged.path(), ReviewResult::Pass));
     assert_eq!(
         SqliteStore::open(forged.path()).unwrap().verify().unwrap(),
         Vec::<String>::new()
@@ -191,7 +191,7 @@ fn rehashed_ledger_is_detected() {
         folder.path().join(".agentd/ledger.db"),
     )
     .unwrap();
-    refused(
+    check_refused(
         &store,
         &lease,
         &marks,
@@ -202,7 +202,7 @@ fn rehashed_ledger_is_detected() {
 #[test]
 fn older_copy_is_detected() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let (store, lease) = create_ledger(folder.path(), ReviewResult::Pass);
     let older = folder.path().join("older.db");
     drop(store);
     fs::copy(folder.path().join(".agentd/ledger.db"), &older).unwrap();
@@ -216,7 +216,7 @@ fn older_copy_is_detected() {
         let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
     }
     fs::copy(&older, folder.path().join(".agentd/ledger.db")).unwrap();
-    refused(
+    check_refused(
         &store,
         &lease,
         &marks,
@@ -228,7 +228,7 @@ fn older_copy_is_detected() {
 #[test]
 fn foreign_event_in_a_locked_session_is_detected() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, lease) = ledger(folder.path(), ReviewResult::Pass);
+    let (store, lease) = create_ledger(folder.path(), ReviewResult::Pass);
     let marks = store.marks().unwrap();
     let other = SqliteStore::open_existing(folder.path()).unwrap().unwrap();
     let forged = Event::Decided {
@@ -246,7 +246,7 @@ fn foreign_event_in_a_locked_session_is_detected() {
         )
         .unwrap();
     let words = "the events of the session `mine` are not the ones that this run has recorded";
-    refused(&store, &lease, &marks, words);
+    check_refused(&store, &lease, &marks, words);
     let error = store
         .commit(
             &lease,

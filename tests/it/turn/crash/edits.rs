@@ -6,7 +6,7 @@ use std::thread;
 use agentd::fail::POINTS;
 use agentd::models::{Event, Mode, State};
 
-use super::{Stage, TARGET, ends};
+use super::{Stage, TARGET, call_outcomes};
 use crate::support::write;
 
 /// The turn of an agent without tools that builds a change.
@@ -63,7 +63,7 @@ fn stage(edit: &Edit) -> Stage {
     stage
 }
 
-fn held(stage: &Stage, edit: &Edit) -> Option<String> {
+fn target_content(stage: &Stage, edit: &Edit) -> Option<String> {
     fs::read_to_string(stage.project.root().join(edit.file)).ok()
 }
 
@@ -107,23 +107,27 @@ fn edit_killed_at_a_fail_point_is_applied_once() {
             edit.after.map(str::to_owned),
         ];
         assert!(
-            images.contains(&held(stage, edit)),
+            images.contains(&target_content(stage, edit)),
             "{point}: {:?}",
-            held(stage, edit)
+            target_content(stage, edit)
         );
         stage.is_alone_soon();
         let before = stage.events();
 
         stage.finish();
         stage.check(&before, &[Some("# P\n")]);
-        assert_eq!(held(stage, edit).as_deref(), edit.after, "{point}");
+        assert_eq!(
+            target_content(stage, edit).as_deref(),
+            edit.after,
+            "{point}"
+        );
         assert_eq!(
             settlements(stage),
             [("files.edit".to_owned(), true)],
             "{point}"
         );
         assert_eq!(
-            (ends(&stage.events()), stage.calls()),
+            (call_outcomes(&stage.events()), stage.calls()),
             (vec!["ok"], 1),
             "{point}"
         );
@@ -144,7 +148,10 @@ fn pending_edit_does_not_overwrite_newer_content() {
         assert_eq!(stage.run_with(&BUILD, "committed=abort").code, -1);
         stage.project.write(edit.file, "someone was here\n");
         stage.run(&["resume"]).ok();
-        assert_eq!(held(&stage, edit).as_deref(), Some("someone was here\n"));
+        assert_eq!(
+            target_content(&stage, edit).as_deref(),
+            Some("someone was here\n")
+        );
         assert_eq!(settlements(&stage), [("files.edit".to_owned(), false)]);
     }
 }
@@ -166,7 +173,7 @@ fn refusal_is_kept_across_a_crash() {
         shown.contains("cannot write src/a.txt: hunk 1 fits nowhere"),
         "{shown}"
     );
-    assert_eq!(held(&stage, &edit).as_deref(), Some("uno\n"));
+    assert_eq!(target_content(&stage, &edit).as_deref(), Some("uno\n"));
 }
 
 /// Two sessions may write into one folder: recovery of one keeps the pending files of the other.
@@ -193,5 +200,5 @@ fn lost_call_without_tools_is_retried_unasked() {
     let stage = stage(&EDITS[0]);
     assert_eq!(stage.run_with(&BUILD, "called=abort").code, -1);
     stage.run(&["resume", "s"]).ok();
-    assert_eq!(held(&stage, &EDITS[0]).as_deref(), EDITS[0].after);
+    assert_eq!(target_content(&stage, &EDITS[0]).as_deref(), EDITS[0].after);
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use agentd::models::Event;
 
-use super::{Stage, TARGET, TURN, WRITTEN, ends, until_written};
+use super::{Stage, TARGET, TURN, WRITTEN, call_outcomes, until_written};
 
 /// A repository can contain a folder with the name of a call, with links to anywhere.
 #[test]
@@ -55,7 +55,7 @@ fn files_of_another_call_are_ignored() {
         "{}",
         run.stderr
     );
-    assert_eq!(ends(&stage.events()), ["lost"]);
+    assert_eq!(call_outcomes(&stage.events()), ["lost"]);
     assert!(!stage.project.root().join(TARGET).exists());
 }
 
@@ -79,12 +79,15 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
     without(&["resume", "s"]).fails(8, &["NotResumable", "FAKE_API_KEY", ".agentd/calls"]);
     without(&TURN).fails(8, &["NotResumable"]);
     assert_eq!(
-        ends(&stage.events()),
+        call_outcomes(&stage.events()),
         Vec::<&str>::new(),
         "no part of it is kept"
     );
     stage.run(&["resume"]).ok();
-    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1));
+    assert_eq!(
+        (call_outcomes(&stage.events()), stage.calls()),
+        (vec!["ok"], 1)
+    );
     stage.check_end(1, WRITTEN);
 }
 
@@ -104,7 +107,10 @@ fn reply_of_a_removed_agent_waits_for_its_definition() {
     );
     fs::write(&definitions, described).unwrap();
     stage.run(&["resume"]).ok();
-    assert_eq!((ends(&stage.events()), stage.calls()), (vec!["ok"], 1));
+    assert_eq!(
+        (call_outcomes(&stage.events()), stage.calls()),
+        (vec!["ok"], 1)
+    );
     stage.check_end(1, WRITTEN);
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Stage, TARGET, TURN, WRITTEN, answers, ends};
+use super::{Stage, TARGET, TURN, WRITTEN, answers, call_outcomes};
 
 /// The expected result of a failed call.
 struct Failure {
@@ -282,7 +282,7 @@ fn rate_limited_call_is_retried() {
         (&1.into(), &2.into())
     );
     assert_eq!(
-        (ends(&stage.events()), stage.calls()),
+        (call_outcomes(&stage.events()), stage.calls()),
         (vec!["rate limited", "ok"], 2)
     );
     stage.check(&[], &[Some(WRITTEN)]);
@@ -314,7 +314,10 @@ fn excessive_rate_limit_is_an_error_at_once() {
         "{}",
         run.stderr
     );
-    assert_eq!(ends(&stage.events()), ["rate limited", "rate limited"]);
+    assert_eq!(
+        call_outcomes(&stage.events()),
+        ["rate limited", "rate limited"]
+    );
 }
 
 /// Makes the agent a shell that logs its call and runs a script.
@@ -355,6 +358,6 @@ fn rate_limit_wait_respects_the_settings() {
         "exactly one wait of a second: {}",
         run.stderr
     );
-    assert_eq!(ends(&stage.events()), ["rate limited"; 2]);
+    assert_eq!(call_outcomes(&stage.events()), ["rate limited"; 2]);
     stage.check(&[], &[None]);
 }

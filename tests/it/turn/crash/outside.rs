@@ -221,7 +221,7 @@ fn reply_without_exit_record_is_requested_again() {
     stage.run_with(&TURN, "replied=abort");
     fs::remove_file(stage.project.root().join(".agentd/calls/s.1.1/exit")).unwrap();
     stage.run(&["resume"]).ok();
-    assert_eq!(super::ends(&stage.events()), ["lost"]);
+    assert_eq!(super::call_outcomes(&stage.events()), ["lost"]);
     let spent = super::answers(&stage.events())[0].spent.tokens;
     assert!(
         spent > 8_000,

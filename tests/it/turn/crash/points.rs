@@ -4,7 +4,7 @@ use std::thread;
 
 use agentd::fail::POINTS;
 
-use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, ends, names};
+use super::{NOTHING, Stage, TARGET, TURN, UNDISTURBED, WRITTEN, answers, call_outcomes, names};
 
 /// Content of the target before the turn.
 const OLD: &str = "# Old\n";
@@ -100,7 +100,7 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
         );
         if place(point) >= place("replied") {
             assert_eq!(
-                ends(&stage.events()),
+                call_outcomes(&stage.events()),
                 ["ok"],
                 "{point}: an existing reply was paid for twice"
             );
@@ -257,7 +257,10 @@ fn retried_turn_killed_at_a_fail_point_gives_the_same_result() {
     at_each_point(&again, |stage, point, images| {
         stage.run_with(&TURN, "called=abort");
         stage.run(&["resume"]).ok();
-        assert_eq!((ends(&stage.events()), stage.calls()), (vec!["lost"], 0));
+        assert_eq!(
+            (call_outcomes(&stage.events()), stage.calls()),
+            (vec!["lost"], 0)
+        );
         let run = stage.run_with(&["resume", "s"], &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
         stage.is_alone_soon();

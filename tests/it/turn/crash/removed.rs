@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use agentd::store::Store;
 use serde_json::json;
 
-use super::{Stage, TURN, WRITTEN, answers, ends, names};
+use super::{Stage, TURN, WRITTEN, answers, call_outcomes, names};
 use crate::support::{Run, write};
 
 /// Takes a turn whose agent runs a shell script before it answers.
@@ -56,14 +56,14 @@ fn ledger_removed_by_an_agent_is_restored() {
         assert_eq!(last.turn, number, "{remove}: the turn is recorded");
         if remove.contains("ledger.db") {
             assert_eq!(
-                (run.code, ends(&events).pop().unwrap()),
+                (run.code, call_outcomes(&events).pop().unwrap()),
                 (0, "ok"),
                 "{}",
                 run.stderr
             );
         } else {
             assert_eq!(
-                (run.code, ends(&events).pop().unwrap()),
+                (run.code, call_outcomes(&events).pop().unwrap()),
                 (5, "crashed"),
                 "{}",
                 run.stderr

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::{Stage, TURN, WRITTEN, code_of, ends, send, until, until_written};
+use super::{Stage, TURN, WRITTEN, call_outcomes, code_of, send, until, until_written};
 use crate::support::waiting::blocks_received_sigterm;
 use crate::support::{Run, write};
 
 /// Starts a turn whose agent has printed something and keeps running.
-fn started(stage: &Stage) -> Child {
+fn start_turn(stage: &Stage) -> Child {
     let child = stage.start(&TURN, "");
     until_written(
         &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
@@ -25,7 +25,7 @@ fn started(stage: &Stage) -> Child {
 /// Checks that a turn was stopped: its output is kept without effect, and it can be taken again.
 fn check_stopped(stage: &Stage) {
     assert!(stage.alive().is_empty(), "the agent is gone");
-    assert_eq!(ends(&stage.events()), ["stopped"]);
+    assert_eq!(call_outcomes(&stage.events()), ["stopped"]);
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"]),
@@ -68,7 +68,7 @@ fn stop_signals_are_not_blocked_in_the_agent() {
 fn first_signal_stops_a_turn_gracefully() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let stage = Stage::with(&["reply", "hang"]);
-        let child = started(&stage);
+        let child = start_turn(&stage);
         send(&child, signal);
         assert_eq!(code_of(child), Some(130), "{signal}");
         check_stopped(&stage);
@@ -80,7 +80,7 @@ fn first_signal_stops_a_turn_gracefully() {
 fn second_signal_kills_an_agent_that_ignores_signals() {
     let stage = Stage::with(&["trap-term", "reply", "hang"]);
     stage.settings("[limits]\ngrace_seconds = 3600");
-    let mut child = started(&stage);
+    let mut child = start_turn(&stage);
     send(&child, Signal::SIGINT);
     until("the agent does not get SIGTERM", || {
         stage.alive().into_iter().any(blocks_received_sigterm)
@@ -114,7 +114,7 @@ fn second_signal_ends_a_program_with_a_stalled_reader() {
     until("the pipe is not full", || !has_room(&writer));
     send(&child, Signal::SIGTERM);
     until("the agent is not killed", || {
-        ends(&stage.events()) == ["stopped"]
+        call_outcomes(&stage.events()) == ["stopped"]
     });
     assert!(
         child.try_wait().unwrap().is_none(),
@@ -136,7 +136,7 @@ fn has_room(pipe: &impl AsFd) -> bool {
 fn agent_that_ignores_signals_is_killed_after_the_grace_period() {
     let stage = Stage::with(&["trap-term", "reply", "setsid 600000", "hang"]);
     stage.settings("[limits]\ngrace_seconds = 1");
-    let child = started(&stage);
+    let child = start_turn(&stage);
     let asked = Instant::now();
     send(&child, Signal::SIGTERM);
     assert_eq!(code_of(child), Some(130));
@@ -157,14 +157,14 @@ fn signal_ends_the_wait_for_a_rate_limit() {
         .spawn()
         .unwrap();
     until("agentd does not wait for the rate limit", || {
-        ends(&stage.events()) == ["rate limited"]
+        call_outcomes(&stage.events()) == ["rate limited"]
     });
     send(&child, Signal::SIGINT);
     Run::from(child.wait_with_output().unwrap())
         .fails(130, &["AgentStopped", "it had asked to wait", "resume"]);
     // Otherwise the agent would have been called again after the wait.
     assert_eq!(
-        (ends(&stage.events()), stage.calls()),
+        (call_outcomes(&stage.events()), stage.calls()),
         (vec!["rate limited"], 1)
     );
     stage.check(&[], &[None]);

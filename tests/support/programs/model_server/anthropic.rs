@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::dialect::{Answer, Asked, Event};
+use crate::dialect::{Answer, Event, RequestPosition};
 use crate::script::{Reply, Stop, Usage, pieces};
 
-pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
+pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
     let stop = match reply.stop {
         Stop::Length => "max_tokens",
         Stop::Refusal => "refusal",
@@ -24,7 +24,7 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     )];
     let mut content = Vec::new();
     for block in blocks(reply, asked.number) {
-        block.tell(content.len(), &mut events);
+        block.push_event(content.len(), &mut events);
         content.push(block.whole);
     }
     events.push(Event::named(
@@ -98,7 +98,7 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
 }
 
 impl Block {
-    fn tell(&self, index: usize, events: &mut Vec<Event>) {
+    fn push_event(&self, index: usize, events: &mut Vec<Event>) {
         let start =
             json!({"type": "content_block_start", "index": index, "content_block": self.start});
         events.push(Event::named("content_block_start", &start));

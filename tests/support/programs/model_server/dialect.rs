@@ -16,7 +16,7 @@ pub(crate) enum Dialect {
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum RequestKind {
     /// A scripted answer.
     Answer,
     /// The number of tokens of a request.
@@ -41,23 +41,27 @@ pub(crate) struct Event {
 
 /// Position of a request in the script.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestPosition<'a> {
     pub(crate) number: usize,
     pub(crate) model: &'a str,
 }
 
 impl Dialect {
     /// Returns the dialect of a path, and the kind of the request.
-    pub(crate) fn of(path: &str) -> Option<(Self, Wish)> {
+    pub(crate) fn of(path: &str) -> Option<(Self, RequestKind)> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = [
-            ("/messages", Self::Anthropic, Wish::Answer),
-            ("/messages/count_tokens", Self::Anthropic, Wish::Count),
-            (":generateContent", Self::Gemini, Wish::Answer),
-            (":streamGenerateContent", Self::Gemini, Wish::Answer),
-            (":countTokens", Self::Gemini, Wish::Count),
-            ("/responses", Self::Responses, Wish::Answer),
-            ("/chat/completions", Self::Chat, Wish::Answer),
+            ("/messages", Self::Anthropic, RequestKind::Answer),
+            (
+                "/messages/count_tokens",
+                Self::Anthropic,
+                RequestKind::Count,
+            ),
+            (":generateContent", Self::Gemini, RequestKind::Answer),
+            (":streamGenerateContent", Self::Gemini, RequestKind::Answer),
+            (":countTokens", Self::Gemini, RequestKind::Count),
+            ("/responses", Self::Responses, RequestKind::Answer),
+            ("/chat/completions", Self::Chat, RequestKind::Answer),
         ];
         let found = ends.into_iter().find(|(end, ..)| path.ends_with(end));
         found.map(|(_, dialect, wish)| (dialect, wish))
@@ -73,7 +77,7 @@ impl Dialect {
     }
 
     /// Renders a reply in the dialect.
-    pub(crate) fn answer(self, reply: &Reply, asked: Asked<'_>) -> Answer {
+    pub(crate) fn answer(self, reply: &Reply, asked: RequestPosition<'_>) -> Answer {
         match self {
             Self::Anthropic => anthropic::answer(reply, asked),
             Self::Gemini => gemini::answer(reply, asked),

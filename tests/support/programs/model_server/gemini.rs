@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::dialect::{Answer, Asked, Event};
+use crate::dialect::{Answer, Event, RequestPosition};
 use crate::script::{Reply, Stop};
 
-pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
+pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
     let stop = match reply.stop {
         Stop::End => "STOP",
         Stop::Length => "MAX_TOKENS",

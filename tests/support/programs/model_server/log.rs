@@ -52,7 +52,7 @@ pub(crate) struct Entry {
     headers: BTreeMap<String, String>,
     /// `null` if the request is never answered.
     pub(crate) status: Option<u16>,
-    prompt: Found,
+    prompt: PromptMatch,
     /// The texts of the last user message without the prompt.
     extra: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Entry {
 /// Position of the prompt in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Found {
+enum PromptMatch {
     /// No string contains the prompt.
     Missing,
     /// A string contains the prompt and more.
@@ -118,7 +118,7 @@ impl Log {
             status: None,
             prompt: prompt
                 .as_ref()
-                .map_or(Found::Missing, |prompt| find(body, prompt)),
+                .map_or(PromptMatch::Missing, |prompt| find(body, prompt)),
             extra: extra(body, prompt.as_deref()),
         }
     }
@@ -164,21 +164,21 @@ fn model(path: &str, body: &Value) -> Option<String> {
     body["model"].as_str().or(in_path).map(str::to_owned)
 }
 
-fn find(value: &Value, prompt: &str) -> Found {
+fn find(value: &Value, prompt: &str) -> PromptMatch {
     match value {
-        Value::String(text) if text == prompt => Found::Whole,
-        Value::String(text) if text.contains(prompt) => Found::Within,
+        Value::String(text) if text == prompt => PromptMatch::Whole,
+        Value::String(text) if text.contains(prompt) => PromptMatch::Within,
         Value::Array(values) => values
             .iter()
             .map(|value| find(value, prompt))
             .max()
-            .unwrap_or(Found::Missing),
+            .unwrap_or(PromptMatch::Missing),
         Value::Object(values) => values
             .values()
             .map(|value| find(value, prompt))
             .max()
-            .unwrap_or(Found::Missing),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Found::Missing,
+            .unwrap_or(PromptMatch::Missing),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => PromptMatch::Missing,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::dialect::{Answer, Asked, Event};
+use crate::dialect::{Answer, Event, RequestPosition};
 use crate::script::{Reply, Stop, Tool};
 
-pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
+pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
     let used = reply.usage;
     let input = used.input + used.cache_read + used.cache_write;
     let usage = json!({
@@ -18,9 +18,9 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
         "id": format!("resp_{}", asked.number), "object": "response", "created_at": 1_700_000_000,
         "status": "in_progress", "model": asked.model, "output": [], "error": null, "incomplete_details": null,
     });
-    let mut told = Told::default();
-    told.tell("response.created", json!({"response": head}));
-    told.tell("response.in_progress", json!({"response": head}));
+    let mut told = OutputBuilder::default();
+    told.push_event("response.created", json!({"response": head}));
+    told.push_event("response.in_progress", json!({"response": head}));
     if !reply.thinking.is_empty() {
         told.thought(&reply.thinking, asked.number);
     }
@@ -53,7 +53,7 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
     } else {
         "response.completed"
     };
-    told.tell(name, json!({"response": whole}));
+    told.push_event(name, json!({"response": whole}));
     Answer {
         whole,
         events: told.events,
@@ -62,13 +62,13 @@ pub(crate) fn answer(reply: &Reply, asked: Asked<'_>) -> Answer {
 
 /// The output so far.
 #[derive(Default)]
-struct Told {
+struct OutputBuilder {
     events: Vec<Event>,
     output: Vec<Value>,
 }
 
-impl Told {
-    fn tell(&mut self, name: &'static str, more: Value) {
+impl OutputBuilder {
+    fn push_event(&mut self, name: &'static str, more: Value) {
         let mut data = Map::new();
         data.insert("type".to_owned(), name.into());
         data.insert("sequence_number".to_owned(), self.events.len().into());
@@ -85,7 +85,7 @@ impl Told {
             started.extend(not_yet);
         }
         let index = self.output.len();
-        self.tell(
+        self.push_event(
             "response.output_item.added",
             json!({"output_index": index, "item": started}),
         );
@@ -93,7 +93,7 @@ impl Told {
 
     fn done(&mut self, item: Value) {
         let index = self.output.len();
-        self.tell(
+        self.push_event(
             "response.output_item.done",
             json!({"output_index": index, "item": item}),
         );
@@ -113,16 +113,16 @@ impl Told {
         });
         self.add(&item, json!({"summary": []}));
         let empty = json!({"type": "summary_text", "text": ""});
-        self.tell("response.reasoning_summary_part.added", part("part", empty));
-        self.tell(
+        self.push_event("response.reasoning_summary_part.added", part("part", empty));
+        self.push_event(
             "response.reasoning_summary_text.delta",
             part("delta", text.into()),
         );
-        self.tell(
+        self.push_event(
             "response.reasoning_summary_text.done",
             part("text", text.into()),
         );
-        self.tell(
+        self.push_event(
             "response.reasoning_summary_part.done",
             part("part", summary),
         );
@@ -142,18 +142,18 @@ impl Told {
         });
         self.add(&item, json!({"status": "in_progress", "content": []}));
         let empty = json!({"type": "output_text", "text": "", "annotations": []});
-        self.tell("response.content_part.added", part("part", empty));
+        self.push_event("response.content_part.added", part("part", empty));
         for piece in reply.pieces() {
-            self.tell("response.output_text.delta", part("delta", piece.into()));
+            self.push_event("response.output_text.delta", part("delta", piece.into()));
             if let Some(event) = self.events.last_mut() {
                 event.is_piece = true;
             }
         }
-        self.tell(
+        self.push_event(
             "response.output_text.done",
             part("text", reply.text.clone().into()),
         );
-        self.tell("response.content_part.done", part("part", content));
+        self.push_event("response.content_part.done", part("part", content));
         self.done(item);
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct Reply {
     /// A failure with this status instead, in the form of the dialect.
     pub(crate) status: Option<u16>,
     /// Message of a failure or of an error event.
-    #[serde(default = "scripted")]
+    #[serde(default = "default_message")]
     pub(crate) message: String,
     /// Additional headers of the response.
     #[serde(default)]
@@ -70,10 +70,10 @@ pub(crate) struct Reply {
     #[serde(default)]
     pub(crate) error_event: bool,
     /// Number of characters of a piece.
-    #[serde(default = "forty")]
+    #[serde(default = "default_piece_size")]
     pub(crate) chunk: usize,
     /// Number of times this reply is used.
-    #[serde(default = "one")]
+    #[serde(default = "use_once")]
     repeat: usize,
     /// Exactly this body instead.
     pub(crate) raw: Option<Raw>,
@@ -129,31 +129,31 @@ pub(crate) enum Stop {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Raw {
-    #[serde(default = "good")]
+    #[serde(default = "status_ok")]
     pub(crate) status: u16,
-    #[serde(default = "json")]
+    #[serde(default = "json_content_type")]
     pub(crate) content_type: String,
     #[serde(default)]
     pub(crate) body: String,
 }
 
-fn scripted() -> String {
+fn default_message() -> String {
     "a scripted failure".to_owned()
 }
 
-fn forty() -> usize {
+fn default_piece_size() -> usize {
     40
 }
 
-fn one() -> usize {
+fn use_once() -> usize {
     1
 }
 
-fn good() -> u16 {
+fn status_ok() -> u16 {
     200
 }
 
-fn json() -> String {
+fn json_content_type() -> String {
     "application/json".to_owned()
 }
 
@@ -207,7 +207,7 @@ impl Script {
         *played += 1;
         let mut reply = reply.clone();
         if reply.text.contains(NONCE) {
-            let nonce = told_nonce(body).ok_or(format!("{NONCE}, and the request tells none"))?;
+            let nonce = find_nonce(body).ok_or(format!("{NONCE}, and the request tells none"))?;
             reply.text = reply.text.replace(NONCE, nonce.as_str());
         }
         Ok(reply)
@@ -267,7 +267,7 @@ pub(crate) fn pieces(text: &str, size: usize) -> Vec<String> {
 }
 
 /// Returns the nonce of the first `<review run="…"` of a body, in which quotes are escaped.
-fn told_nonce(body: &str) -> Option<Nonce> {
+fn find_nonce(body: &str) -> Option<Nonce> {
     let values = body.split("<review run=").skip(1);
     let mut nonces = values.filter_map(|rest| {
         let value = rest.trim_start_matches('\\').strip_prefix('"')?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::dialect::{Answer, Asked, Dialect, Event, Wish};
+use crate::dialect::{Answer, Dialect, Event, RequestKind, RequestPosition};
 use crate::http::{Connection, Request};
 use crate::log::{Entry, Log};
 use crate::script::{Reply, Script};
@@ -22,7 +22,7 @@ pub(crate) struct Server {
 
 /// State of a connection after an answer.
 #[derive(PartialEq, Eq)]
-enum After {
+enum ConnectionState {
     Next,
     Break,
 }
@@ -43,14 +43,14 @@ impl Server {
                 .headers
                 .get("connection")
                 .is_some_and(|value| value == "close");
-            if self.answer(&mut connection, &request)? == After::Break || is_last {
+            if self.answer(&mut connection, &request)? == ConnectionState::Break || is_last {
                 break;
             }
         }
         Ok(())
     }
 
-    fn answer(&self, connection: &mut Connection, request: &Request) -> Outcome<After> {
+    fn answer(&self, connection: &mut Connection, request: &Request) -> Outcome<ConnectionState> {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut entry = self.log.open(request, &body);
         let found = Dialect::of(&request.path).filter(|_| request.method == "POST");
@@ -73,7 +73,7 @@ impl Server {
             return whole(connection, status, &answer.to_string(), &BTreeMap::new());
         };
         entry.dialect = Some(dialect.name());
-        if wish == Wish::Count {
+        if wish == RequestKind::Count {
             entry.status = Some(200);
             self.log.close(&entry)?;
             let answer = dialect.count(request.body.len()).to_string();
@@ -89,7 +89,7 @@ impl Server {
         dialect: Dialect,
         entry: &mut Entry,
         reply: &Reply,
-    ) -> Outcome<After> {
+    ) -> Outcome<ConnectionState> {
         let raw_status = reply.raw.as_ref().map(|raw| raw.status);
         entry.status = (!reply.hang).then(|| reply.status.or(raw_status).unwrap_or(200));
         // Before the answer, so that a client that has read it finds the request in the log.
@@ -97,7 +97,7 @@ impl Server {
         thread::sleep(Duration::from_secs_f64(reply.delay));
         if reply.hang {
             connection.wait_for_the_end();
-            return Ok(After::Break);
+            return Ok(ConnectionState::Break);
         }
         if let Some(raw) = &reply.raw {
             connection.start(
@@ -107,7 +107,7 @@ impl Server {
                 &reply.headers,
             )?;
             connection.send(raw.body.as_bytes())?;
-            return Ok(After::Next);
+            return Ok(ConnectionState::Next);
         }
         if let Some(status) = reply.status {
             let failure = dialect.failure(status, &reply.message).to_string();
@@ -116,7 +116,7 @@ impl Server {
         let model = entry.model.clone().unwrap_or_else(|| "scripted".to_owned());
         let answer = dialect.answer(
             reply,
-            Asked {
+            RequestPosition {
                 number: entry.number,
                 model: &model,
             },
@@ -138,21 +138,21 @@ fn whole(
     status: u16,
     body: &str,
     headers: &BTreeMap<String, String>,
-) -> Outcome<After> {
+) -> Outcome<ConnectionState> {
     connection.start(status, "application/json", Some(body.len()), headers)?;
     connection.send(body.as_bytes())?;
-    Ok(After::Next)
+    Ok(ConnectionState::Next)
 }
 
 /// Sends an answer in one piece. A fault occurs in its middle.
-fn plain(connection: &mut Connection, answer: &Answer, reply: &Reply) -> Outcome<After> {
+fn plain(connection: &mut Connection, answer: &Answer, reply: &Reply) -> Outcome<ConnectionState> {
     let text = answer.whole.to_string();
     let Some(fault) = fault(reply) else {
         return whole(connection, 200, &text, &reply.headers);
     };
     connection.start(200, "application/json", Some(text.len()), &reply.headers)?;
     connection.send(&text.as_bytes()[..text.len() / 2])?;
-    Ok(suffer(connection, fault))
+    Ok(inject_fault(connection, fault))
 }
 
 /// Sends an answer as events.
@@ -161,7 +161,7 @@ fn stream(
     dialect: Dialect,
     answer: Answer,
     reply: &Reply,
-) -> Outcome<After> {
+) -> Outcome<ConnectionState> {
     let mut events = answer.events;
     if reply.error_event {
         events.truncate(place_after(&events, usize::MAX));
@@ -176,10 +176,10 @@ fn stream(
         connection.piece(&event.text())?;
     }
     if let Some(fault) = fault {
-        return Ok(suffer(connection, fault));
+        return Ok(inject_fault(connection, fault));
     }
     connection.finish()?;
-    Ok(After::Next)
+    Ok(ConnectionState::Next)
 }
 
 fn fault(reply: &Reply) -> Option<Fault> {
@@ -189,11 +189,11 @@ fn fault(reply: &Reply) -> Option<Fault> {
         .or(reply.stall_after.map(Fault::Stall))
 }
 
-fn suffer(connection: &mut Connection, fault: Fault) -> After {
+fn inject_fault(connection: &mut Connection, fault: Fault) -> ConnectionState {
     if matches!(fault, Fault::Stall(_)) {
         connection.wait_for_the_end();
     }
-    After::Break
+    ConnectionState::Break
 }
 
 /// Returns the number of events up to this many pieces of the text, or up to its last piece;
