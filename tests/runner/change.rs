@@ -124,6 +124,7 @@ fn run_shell(project: &TestProject, line: &str) -> Run {
         shell.env(format!("GIT_{role}_NAME"), "Test");
         shell.env(format!("GIT_{role}_EMAIL"), "test@example.invalid");
     }
+
     let output = shell.output().unwrap();
 
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -138,12 +139,14 @@ fn run_shell(project: &TestProject, line: &str) -> Run {
 fn check_step(project: &TestProject, step: &Step, run: &Run, at: &str) {
     let output = format!("{}\n{}", run.stdout, run.stderr);
     assert_eq!(run.code, step.exit, "{at}: {output}");
+
     for words in &step.says {
         assert!(
             output.contains(words),
             "{at}: {words:?} is missing from:\n{output}"
         );
     }
+
     for words in &step.never {
         assert!(
             !output.contains(words),
@@ -163,6 +166,7 @@ fn check_step(project: &TestProject, step: &Step, run: &Run, at: &str) {
     }
 
     check_files(&project.root(), &step.then, at);
+
     if !step.tree.is_empty() {
         check_files(&only_worktree(project), &step.tree, at);
     }

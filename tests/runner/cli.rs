@@ -136,6 +136,7 @@ fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
     if count == 0 {
         return Err("no command".to_owned());
     }
+
     // An empty line is between a command and the one before it.
     for step in &mut steps[..count - 1] {
         step.output.pop();
@@ -173,6 +174,7 @@ fn start_project(header: &Header) -> TestProject {
         GitState::Empty => {}
         GitState::None => fs::remove_dir_all(project.root().join(".git")).unwrap(),
     }
+
     project
 }
 
@@ -208,6 +210,7 @@ fn shell(project: &TestProject, line: &str) -> Output {
         shell.env(format!("GIT_{role}_NAME"), "Test");
         shell.env(format!("GIT_{role}_EMAIL"), "test@example.invalid");
     }
+
     shell.output().unwrap()
 }
 
@@ -218,6 +221,7 @@ fn render(output: &Output) -> String {
         Some(code) => text.extend(["? ", &code.to_string(), "\n"]),
         None => text.push_str("? killed\n"),
     }
+
     for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         if bytes.is_empty() {
             continue;
@@ -228,6 +232,7 @@ fn render(output: &Output) -> String {
             text.push_str("\n--- no newline at the end\n");
         }
     }
+
     text
 }
 
@@ -270,11 +275,13 @@ fn redact(project: &TestProject, text: &str) -> String {
             text = text.replace(&path.display().to_string(), name);
         }
     }
+
     for (pattern, name) in patterns {
         text = Regex::new(pattern)
             .unwrap()
             .replace_all(&text, name)
             .into_owned();
     }
+
     text
 }

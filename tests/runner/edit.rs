@@ -60,6 +60,7 @@ impl EditCase {
                 other => panic!("unknown key {other}"),
             }
         }
+
         let sections: Vec<(&str, String)> = sections
             .split("\n===== ")
             .map(|section| section.split_once('\n').unwrap_or((section, "")))
@@ -87,6 +88,7 @@ impl EditCase {
                 _ => case.reply.clone_from(text),
             }
         }
+
         case
     }
 }

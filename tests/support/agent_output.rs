@@ -125,6 +125,7 @@ impl Recording {
         {
             return shipped.clone();
         }
+
         let other = agents
             .find(&format!("{}-{}", self.cli, self.format))
             .unwrap();
@@ -179,10 +180,12 @@ impl Recording {
                 reply.detail, self.detail
             ));
         }
+
         let shipped = read(agents, &self.cli, &stdout, &stderr, &exit);
         if !self.end.is_ok() && shipped.end.is_ok() {
             faults.push("is a failure that the shipped definition takes for a reply".to_owned());
         }
+
         // Where stdout has one event or nothing, a failure looks the same in every format.
         let shipped = Reply {
             tool_calls: reply.tool_calls,

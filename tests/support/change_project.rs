@@ -149,6 +149,7 @@ impl Stage {
                 git_words(&self.project.root(), &["show", &format!("main:{name}")]),
             )
         };
+
         names
             .split('\0')
             .filter(|name| !name.is_empty() && *name != "agentd/agents.yaml")
@@ -209,5 +210,6 @@ pub(crate) fn git_words(folder: &Path, words: &[&str]) -> String {
         "git {words:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

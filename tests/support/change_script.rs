@@ -29,11 +29,13 @@ impl CommonScript {
                 .unwrap_or_else(|| panic!("unknown turn {name}"))
                 .clone()
         };
+
         let (name, own) = match turn {
             serde_json::Value::String(name) => return named(name),
             turn => (turn["like"].as_str(), turn.as_object().unwrap()),
         };
         let mut like = name.map_or_else(|| serde_json::json!({}), named);
+
         for (from, to) in own
             .get("with")
             .into_iter()
@@ -43,12 +45,14 @@ impl CommonScript {
             assert!(reply.contains(from), "{name:?} does not contain {from:?}");
             like["reply"] = reply.replace(from, to.as_str().unwrap()).into();
         }
+
         for (key, value) in own
             .iter()
             .filter(|(key, _)| !["like", "with"].contains(&key.as_str()))
         {
             like[key] = value.clone();
         }
+
         like
     }
 }

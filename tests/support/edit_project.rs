@@ -47,6 +47,7 @@ pub(crate) fn tree(project: &TestProject) -> BTreeMap<String, String> {
                 .ancestors()
                 .any(|path| project.root().join(path).is_symlink() && path != Path::new(""))
     };
+
     let files = files_below(&project.root()).into_iter().filter(own);
     files
         .map(|path| {

@@ -377,12 +377,14 @@ fn build_programs() -> PathBuf {
         "--examples",
         "--target-dir",
     ]);
+
     build
         .arg(profile.parent().unwrap())
         .current_dir(repository());
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
+
     // Crates that read these variables would be rebuilt.
     for (name, _) in std::env::vars_os() {
         let set_by_cargo = name.to_str().is_some_and(|name| {
@@ -392,7 +394,9 @@ fn build_programs() -> PathBuf {
             build.env_remove(name);
         }
     }
+
     assert!(build.status().unwrap().success());
+
     folder
 }
 

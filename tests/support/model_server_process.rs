@@ -33,16 +33,19 @@ impl ModelServer {
         ] {
             command.arg(flag).arg(folder.path().join(name));
         }
+
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut url = String::new();
+
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut url)
             .unwrap();
         assert!(url.starts_with("http://127.0.0.1:"), "{url:?}");
+
         Self {
             child,
             folder,

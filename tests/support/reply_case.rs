@@ -49,6 +49,7 @@ impl ReplyCase {
                 text.as_bytes().to_vec()
             }
         };
+
         for section in sections {
             let (name, text) = section.split_once('\n').unwrap();
             let text = String::from_utf8(bytes(text)).unwrap();
@@ -58,6 +59,7 @@ impl ReplyCase {
                 other => panic!("unknown section {other}"),
             }
         }
+
         case.reply = bytes(reply);
         case
     }
@@ -133,6 +135,7 @@ impl ReplyCase {
                 wrong.push(format!("{key} is {found:?}, not {value:?}"));
             }
         }
+
         wrong
     }
 }
@@ -145,6 +148,7 @@ fn found(key: &str, response: &Response, grammar: &Grammar) -> String {
             parts.join(by)
         }
     };
+
     match key {
         "verdict" => match parse::verdict(response, grammar) {
             Ok(verdict) => verdict.map_or("none", ReviewResult::name).to_owned(),
@@ -249,6 +253,7 @@ fn unescaped(text: &str) -> Vec<u8> {
             other => panic!("unknown escape {}", other as char),
         };
     }
+
     out.extend_from_slice(rest.as_bytes());
     out
 }

@@ -203,6 +203,7 @@ fn command_sees_allowed_variables_and_output_is_redacted() {
         ("B_API_KEY", "other-canary"),
         ("A_NAME", "shown"),
     ];
+
     let reply = CallFolders::new()
         .ask(&driver(&agents, &variables), "", Permission::Edit)
         .unwrap();
@@ -242,6 +243,7 @@ fn output_is_streamed_while_the_command_runs() {
     let (root, folder) = (place.tree(), place.folder.path().join("call"));
     let call = place.call("", Permission::Edit, &root, &folder);
     let mut running = driver.start(&call).unwrap();
+
     let mut said = String::new();
     until("there is no output", || {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
@@ -250,12 +252,14 @@ fn output_is_streamed_while_the_command_runs() {
     });
     assert_eq!(said, "one ");
     assert!(running.process().is_some());
+
     let half = driver.salvage(&folder, call.marker).unwrap().unwrap().reply;
     assert_eq!(
         (half.end, half.text.as_str()),
         (CallOutcome::Lost, "one "),
         "the reply is not complete yet"
     );
+
     fs::write(place.tree().join("go"), "").unwrap();
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!(
@@ -263,6 +267,7 @@ fn output_is_streamed_while_the_command_runs() {
         "two",
         "the last output is available after the end"
     );
+
     let usage = UsageMetrics {
         input_tokens: Some(5),
         ..UsageMetrics::default()
@@ -275,6 +280,7 @@ fn output_is_streamed_while_the_command_runs() {
             ..Reply::of("one two")
         }
     );
+
     let found = driver.salvage(&folder, call.marker).unwrap().unwrap();
     assert_eq!(found.reply, reply, "the reply is found again by its folder");
     assert!(found.milliseconds > 0);
@@ -297,12 +303,14 @@ fn stopped_and_missing_commands_are_reported() {
         assert!(running.wait(Duration::from_millis(20)).unwrap().is_none());
         !running.said().is_empty()
     });
+
     running.stop(false);
     let reply = wait(running.as_mut()).unwrap();
     assert_eq!(
         (reply.end, reply.text.as_str()),
         (CallOutcome::Stopped, "begun\n")
     );
+
     let half = driver_of_sleep
         .salvage(&folder, call.marker)
         .unwrap()
@@ -359,12 +367,14 @@ fn echo_returns_the_prompt_and_replay_its_reply() {
         place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(),
         Reply::of("<p>")
     );
+
     let recorded = Reply {
         end: CallOutcome::Cut,
         detail: "why".to_owned(),
         ..Reply::of("half")
     };
     let replay = Replay::new(recorded.clone());
+
     for _ in 0..2 {
         assert_eq!(
             place
@@ -466,6 +476,7 @@ fn script_writes_only_in_the_work_tree() {
             "{path}"
         );
     }
+
     let place = CallFolders::new();
     let outside = place.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -478,6 +489,7 @@ fn script_writes_only_in_the_work_tree() {
         let error = place.ask(&driver, "", Permission::Edit).expect_err(path);
         assert_eq!(error.kind(), ErrorKind::ScriptMismatch, "{path}");
     }
+
     assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "mine");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 

@@ -33,6 +33,7 @@ fn shipped_agents_state_how_they_were_tested() {
         ("qwen", Tried::Ran),
     ];
     assert_eq!(tried, table);
+
     // A tested agent has a version, and no definition makes an agent resume a session or passes a
     // role separately.
     for spec in agents.all() {
@@ -85,6 +86,7 @@ fn example_of_the_page_parses() {
         .split("```")
         .next()
         .unwrap();
+
     let agents = Agents::read(example, "docs/reference/agents.md").unwrap();
     assert_eq!(
         agents
@@ -226,6 +228,7 @@ fn definition_errors_have_a_location_and_a_message() {
             "`{command}` is no blank that is known here",
         ),
     ];
+
     for (written, line, words) in table {
         let error = read(written).expect_err(written);
         assert_eq!(error.kind(), ErrorKind::ConfigInvalid, "{written}");
@@ -239,8 +242,10 @@ fn definition_errors_have_a_location_and_a_message() {
         );
         assert!(error.message().contains(words), "{written}: {error}");
     }
+
     let other = Agents::read("format: 2\n", "agents.yaml").unwrap_err();
     assert_eq!(other.place().unwrap().line, 1);
+
     let rule = Agents::read("format: 1\nends:\n  - {end: auth}\n", "agents.yaml").unwrap_err();
     assert_eq!(rule.place().unwrap().line, 3);
 }
@@ -281,6 +286,7 @@ fn agent_sees_only_allowed_variables() {
         ("LD_PRELOAD", "x.so"),
         ("B", "ours"),
     ]);
+
     let seen = agents.variables(agents.find("a").unwrap(), &ours);
     assert_eq!(
         names(&seen),
@@ -294,6 +300,7 @@ fn agent_sees_only_allowed_variables() {
 fn later_files_add_to_lists_and_replace_agents() {
     let user = "format: 1\nenvironment: [MINE]\nsecrets: [MY_SEED]\nends: [{end: refused, contains: [rate limit]}]\nagents: {a: {argv: [one]}, b: {argv: [two]}}";
     let project = "format: 1\nenvironment: [OURS]\nagents: {a: {argv: [three]}}";
+
     let agents = shipped()
         .overlaid(user, "user")
         .unwrap()
@@ -301,6 +308,7 @@ fn later_files_add_to_lists_and_replace_agents() {
         .unwrap();
     assert_eq!(agents.find("a").unwrap().argv[0].0, ["three"]);
     assert_eq!(agents.find("b").unwrap().argv[0].0, ["two"]);
+
     let ours = environment(&[
         ("MINE", "1"),
         ("OURS", "2"),
@@ -315,6 +323,7 @@ fn later_files_add_to_lists_and_replace_agents() {
         agents.secrets(&ours),
         [("MY_SEED".to_owned(), b"12345678".to_vec())]
     );
+
     let words = &agents.failures().ends[0].contains;
     assert_eq!(words, &["rate limit"], "later files come first");
 }
@@ -337,17 +346,21 @@ fn switch_adds_arguments_and_variables_and_has_a_default() {
             .collect();
         (words.join(" "), spec.set.get("OWN").cloned())
     };
+
     assert_eq!(
         argv(&agents().switched(&Switches::new()).unwrap()),
         ("x --own 1a z".to_owned(), None)
     );
+
     let off = agents().switched(&switches("a", "own", false)).unwrap();
     assert_eq!(argv(&off), ("x --none z".to_owned(), Some("0".to_owned())));
+
     let unknown = agents().switched(&switches("a", "hers", true)).unwrap_err();
     assert_eq!(
         (unknown.kind(), unknown.hint()),
         (ErrorKind::ConfigInvalid, Some("its switches: own"))
     );
+
     let nobody = agents().switched(&switches("b", "own", true)).unwrap_err();
     assert!(nobody.to_string().contains("the agent `b`"), "{nobody}");
 }
@@ -357,6 +370,7 @@ fn agent_name_may_include_its_model() {
     let text = "format: 1\nagents:\n  claude: {argv: [claude], model: m}\n  'a:b': {argv: [x]}\n\
                 providers:\n  ollama: {dialect: openai, base_url: 'http://127.0.0.1:1/v1'}\n";
     let agents = Agents::read(text, "agents.yaml").unwrap();
+
     for (name, model, tools) in [
         ("claude", Some("m"), true),
         ("claude:opus", Some("opus"), true),
@@ -370,6 +384,7 @@ fn agent_name_may_include_its_model() {
             "{name}"
         );
     }
+
     for name in ["ollama", "ollama:", "nobody", "nobody:x"] {
         assert!(agents.known(name).is_none(), "{name}");
     }

@@ -66,6 +66,7 @@ fn doctor_lists_agents_with_version_and_support() {
             agent["tried"]
         ])
     };
+
     let present: Vec<Value> = told["agents"]["present"]
         .as_array()
         .unwrap()
@@ -80,6 +81,7 @@ fn doctor_lists_agents_with_version_and_support() {
             ["gemini", null, "0.61.0", "measured"],
         ])
     );
+
     let text = machine.run(&["doctor"]).ok();
     for words in [
         "claude 2.1.325, tested version",
@@ -101,6 +103,7 @@ fn judges_default_to_another_vendor() {
         machine(&[CODEX, ("gemini", "")]).modes(),
         ["codex", "gemini", "codex", "gemini", "codex"]
     );
+
     let named = machine(&[CLAUDE, CODEX]);
     named.project.write(
         "agentd/config.toml",
@@ -119,6 +122,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
         echo '{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}'";
     let machine = machine(&[("codex", script)]);
     assert_eq!(machine.modes(), ["codex"; 5]);
+
     let text = machine.run(&["doctor"]).ok();
     assert!(
         text.contains("challenge: codex (warning: same vendor as plan)"),
@@ -136,13 +140,16 @@ fn single_agent_takes_every_mode_with_a_warning() {
         "{}",
         plan.stderr
     );
+
     machine
         .project
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
     let own_work = "warning: challenge: codex judges its own work (plan)";
+
     let challenge = machine.run(&["turn", "challenge", "Look", "--change", "a"]);
     assert!(challenge.stderr.contains(own_work), "{}", challenge.stderr);
+
     // The author of a plan without a turn is unknown, so a configured judge causes no warning.
     let named = [
         "turn",
@@ -155,6 +162,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
     ];
     let run = machine.run(&named);
     assert!(!run.stderr.contains("judges"), "{}", run.stderr);
+
     // Once codex has planned the change, it would judge its own work, even if the settings choose
     // it.
     machine
@@ -170,6 +178,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
         .ok();
     let run = machine.run(&named);
     assert_eq!(run.stderr.matches(own_work).count(), 1, "{}", run.stderr);
+
     // The preview equals the prompt that would be sent.
     let shown = machine
         .run(&["prompt", "challenge", "Look", "--json"])
@@ -230,6 +239,7 @@ fn instruction_files_require_trust() {
     let machine = machine(&[CLAUDE, ("gemini", "cat >/dev/null; exit 1")]);
     let gemini = ["turn", "plan", "Add login", "--agent", "gemini"];
     assert_eq!(machine.run(&gemini).code, 5, "it was started");
+
     machine
         .project
         .write(".env", "GOOGLE_GEMINI_BASE_URL=https://evil.example\n");
@@ -237,20 +247,25 @@ fn instruction_files_require_trust() {
     machine
         .run(&[&gemini[..], &["--trust"]].concat())
         .fails(5, &["AgentCrashed"]);
+
     let claude = machine.run(&["turn", "plan", "Add login", "--agent", "claude"]);
     assert!(
         !claude.stderr.contains("NotTrusted"),
         "claude does not obey it: {}",
         claude.stderr
     );
+
     let shown = machine.run(&["trust", "--show"]);
     assert!(shown.stdout.contains("new       .env"), "{}", shown.stdout);
+
     machine.run(&["trust"]).ok();
     machine.run(&gemini).fails(5, &["AgentCrashed"]);
+
     machine
         .project
         .write(".env", "GOOGLE_GEMINI_BASE_URL=https://worse.example\n");
     machine.run(&gemini).fails(4, &["NotTrusted"]);
+
     machine.project.write(".gemini/settings.json", "{}");
     machine
         .run(&gemini)
@@ -277,6 +292,7 @@ fn instruction_files_of_other_agents_require_trust() {
         ("opencode", fails),
     ]);
     let turn = |agent: &str| machine.run(&["turn", "plan", "Add login", "--agent", agent]);
+
     for (agent, files) in [
         (
             "cursor-agent",
@@ -319,9 +335,11 @@ fn instruction_files_of_other_agents_require_trust() {
             std::fs::remove_file(machine.project.root().join(file)).unwrap();
         }
     }
+
     machine.project.write(".cursor/rules/x.mdc", "x");
     machine.run(&["trust"]).ok();
     assert_eq!(turn("cursor-agent").code, 5, "it was trusted");
+
     machine.project.write(".cursor/rules/y.mdc", "y");
     turn("cursor-agent").fails(4, &["NotTrusted", ".cursor/rules/y.mdc"]);
 
@@ -348,6 +366,7 @@ fn doctor_does_not_run_project_commands() {
     machine
         .project
         .write("agentd/agents.yaml", definition.to_string());
+
     let told = machine.run(&["doctor"]);
     assert!(
         told.stdout
@@ -365,6 +384,7 @@ fn unknown_agent_is_reported_by_doctor_and_prompt() {
         "agentd/config.toml",
         "format = 1\n[modes.plan]\nagent = \"gemni\"\n",
     );
+
     let told = machine.run(&["doctor"]);
     assert_eq!(told.code, 1);
     assert!(
@@ -372,6 +392,7 @@ fn unknown_agent_is_reported_by_doctor_and_prompt() {
         "{}",
         told.stdout
     );
+
     let shown = machine.run(&["prompt", "plan", "x", "--agent", "gemeni"]);
     assert!(
         shown.code == 0 && shown.stderr.contains("unknown agent `gemeni`"),

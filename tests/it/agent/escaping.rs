@@ -28,6 +28,7 @@ proptest! {
         let written = prompt.to_xml();
         let sent = escape_at_signs(&written);
         prop_assert!(!sent.contains('@'), "{}", sent);
+
         let texts = |xml: &str| -> Vec<String> {
             let document = roxmltree::Document::parse(xml).unwrap();
             document.descendants().filter(|node| node.is_element()).map(|node| {
@@ -36,6 +37,7 @@ proptest! {
                 name + &texts.collect::<String>()
             }).collect()
         };
+
         prop_assert_eq!(texts(&sent), texts(&written));
         prop_assert_eq!(UnifiedPrompt::from_xml(&sent).unwrap(), prompt);
     }
@@ -70,6 +72,7 @@ fn at_signs_are_escaped_for_gemini() {
         "{gemini}"
     );
     assert!(!shown("gemini:gemini-2.5-flash").contains('@'));
+
     let document = roxmltree::Document::parse(&gemini).unwrap();
     let file = document
         .descendants()
@@ -77,7 +80,9 @@ fn at_signs_are_escaped_for_gemini() {
         .unwrap();
     let text: String = file.children().filter_map(|child| child.text()).collect();
     assert_eq!(text, DECORATORS);
+
     UnifiedPrompt::from_xml(&gemini).unwrap();
+
     // For claude a variable disables the expansion of `@`, and codex never expands it.
     for agent in ["claude", "codex"] {
         assert!(shown(agent).contains("@Component({selector"), "{agent}");
@@ -98,6 +103,7 @@ fn flat_text_is_wrapped_for_gemini() {
         "--agent",
     ];
     let shown = |agent: &str| project.run(&[&ask[..], &[agent]].concat()).ok();
+
     let (gemini, codex) = (shown("gemini"), shown("codex"));
     assert!(
         codex.contains("Who is @anna?") && !codex.starts_with('<'),
@@ -107,6 +113,7 @@ fn flat_text_is_wrapped_for_gemini() {
         gemini.starts_with("<prompt>") && !gemini.contains('@'),
         "{gemini}"
     );
+
     let document = roxmltree::Document::parse(&gemini).unwrap();
     let text: String = document
         .root_element()
@@ -114,6 +121,7 @@ fn flat_text_is_wrapped_for_gemini() {
         .filter_map(|child| child.text())
         .collect();
     assert!(text == codex);
+
     let chat = project
         .run(&[&ask[..], &["gemini", "--format", "chat"]].concat())
         .ok();
@@ -165,6 +173,7 @@ fn text_that_starts_like_a_command_is_wrapped() {
         .unwrap()
         .rendered()
     };
+
     let wrapped = "<prompt><![CDATA[/help me & @x\n\n---\n\n# instructions\n\nnow]]></prompt>\n";
     assert_eq!(sent("/help me & @x", &[Expands::Slashes]), wrapped);
     assert_eq!(
@@ -195,6 +204,7 @@ fn escaped_history_stays_within_the_window() {
         ..State::default()
     };
     let catalogue = agentd::models::Catalogue::built_in().unwrap();
+
     for (format, window) in [Format::Flat, Format::Xml]
         .into_iter()
         .flat_map(|format| [(format, 3_000), (format, 9_000)])
@@ -210,6 +220,7 @@ fn escaped_history_stays_within_the_window() {
             expands,
             ..Request::default()
         };
+
         let kept = |request| {
             let draft = compose(&pack, &state, &request).unwrap();
             let tokens = bpe_openai::o200k_base().count(&draft.rendered()) as u64;
@@ -222,6 +233,7 @@ fn escaped_history_stays_within_the_window() {
                 .unwrap()
                 .kept
         };
+
         let (without, with) = (
             kept(request(Vec::new())),
             kept(request(vec![Expands::AtSigns])),

@@ -26,6 +26,7 @@ fn dialects_return_text_and_usage_and_send_the_key_as_header() {
         ("anthropic", "x-api-key"),
         ("gemini", "x-goog-api-key"),
     ];
+
     for (at, (dialect, header)) in headers.into_iter().enumerate() {
         let reply = ask(&drivers, &Ask::of(&format!("my-{dialect}:m"))).unwrap();
         assert_eq!(
@@ -33,6 +34,7 @@ fn dialects_return_text_and_usage_and_send_the_key_as_header() {
             (CallOutcome::Ok, text.as_str()),
             "{dialect}"
         );
+
         let UsageMetrics {
             input_tokens,
             cache_read_tokens,
@@ -51,8 +53,10 @@ fn dialects_return_text_and_usage_and_send_the_key_as_header() {
             [Some(1200), Some(1000), Some(46), Some(12)],
             "{dialect}"
         );
+
         let request = &server.requests()[at];
         let sent = request["headers"].as_object().unwrap();
+
         let keys: Vec<&str> = headers
             .iter()
             .map(|(_, name)| *name)
@@ -202,6 +206,7 @@ fn failures_are_classified_in_each_dialect() {
             "",
         ),
     ];
+
     for (dialect, _) in DIALECTS {
         let server = ModelServer::start(&table.iter().map(|(reply, ..)| reply.clone()).collect());
         let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
@@ -245,6 +250,7 @@ fn nothing_is_sent_without_a_key() {
             "the variable UNLOCKER, which is to hold the key, is not set"
         );
     }
+
     let drivers = drivers(
         providers(server.url(), &json!({})),
         &[("UNLOCKER", "two\nlines")],
@@ -267,6 +273,7 @@ fn key_echoed_by_the_server_is_redacted() {
         {"text": format!("Your key is {KEY}."), "chunk": 9},
     ]));
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
+
     let refused = ask(&drivers, &Ask::of("my-anthropic:m")).unwrap();
     assert_eq!(refused.end, CallOutcome::Auth);
     assert!(
@@ -293,6 +300,7 @@ fn unreachable_server_is_named() {
         providers(&format!("http://127.0.0.1:{port}"), &json!({"key": null})),
         &[],
     );
+
     let reply = ask(&drivers, &Ask::of("my-openai:m")).unwrap();
     assert_eq!(
         reply.end,
@@ -320,8 +328,10 @@ fn local_server_bypasses_the_proxy() {
         ("HTTP_PROXY", &proxy),
         ("all_proxy", &proxy),
     ];
+
     let local = drivers(providers(server.url(), &json!({})), &variables);
     assert_eq!(ask(&local, &Ask::of("my-openai:m")).unwrap().text, "Done.");
+
     let far = drivers(
         providers("http://models.test", &json!({"key": null})),
         &variables,
@@ -371,6 +381,7 @@ fn long_prompt_and_reply_arrive_whole() {
         ModelServer::start(&json!([{"text": text, "chunk": 100_000}, {"raw": {"body": plain}}]));
     fs::write(server.prompt(), &prompt).unwrap();
     let drivers = drivers(providers(server.url(), &json!({})), &[("UNLOCKER", KEY)]);
+
     for at in 0..2 {
         let reply = ask(
             &drivers,
@@ -404,12 +415,14 @@ fn shipped_providers_use_https_and_secret_keys() {
     ];
     assert_eq!(names[..8], expected);
     assert_eq!(names[8..], ["openrouter", "vllm", "xai"]);
+
     for provider in agents.providers() {
         assert!(
             agents.find(&provider.name).is_none(),
             "the command `{}` takes precedence",
             provider.name
         );
+
         let is_local = provider.base_url.starts_with("http://127.0.0.1:");
         assert_eq!(provider.key.is_none(), is_local, "{}", provider.name);
         assert!(
@@ -452,6 +465,7 @@ fn provider_errors_have_a_location_and_a_message() {
             "colour",
         ),
     ];
+
     for (written, words) in table {
         let text = format!("format: 1\nproviders:\n  p: {{{written}}}\n");
         let error = Agents::read(&text, "agents.yaml").expect_err(written);
@@ -459,6 +473,7 @@ fn provider_errors_have_a_location_and_a_message() {
         assert_eq!(error.place().unwrap().line, 3, "{written}: {error}");
         assert!(error.message().contains(words), "{written}: {error}");
     }
+
     let own = "format: 1\nhttp: {output: {}, ends: []}\n";
     let error = shipped().overlaid(own, "agents.yaml").unwrap_err();
     assert!(error.message().contains("the program's own"), "{error}");

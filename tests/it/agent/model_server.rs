@@ -42,6 +42,7 @@ impl HttpResponse {
             "{}",
             self.head
         );
+
         let events = self.body.split_terminator("\n\n").map(|event| {
             let (name, data) = match event.strip_prefix("event: ") {
                 Some(rest) => rest
@@ -112,6 +113,7 @@ fn receive(stream: &mut TcpStream) -> HttpResponse {
         .lines()
         .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     let (mut body, mut whole) = (Vec::new(), true);
+
     if let Some(length) = length {
         stream.take(length as u64).read_to_end(&mut body).unwrap();
         whole = body.len() == length;
@@ -131,6 +133,7 @@ fn receive(stream: &mut TcpStream) -> HttpResponse {
             }
         }
     }
+
     HttpResponse {
         status,
         head,
@@ -177,6 +180,7 @@ fn anthropic_streams_and_plain() {
         "input_tokens": 1000, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 200,
         "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 7},
     });
+
     let whole = ask(&server, "anthropic", false).json();
     assert_eq!(
         whole["content"][0],
@@ -195,6 +199,7 @@ fn anthropic_streams_and_plain() {
     assert_eq!(stream.joined("/delta/text"), TEXT);
     assert_eq!(stream.joined("/delta/thinking"), "Hm.");
     assert_eq!(stream.joined("/delta/partial_json"), r#"{"path":"a b"}"#);
+
     let events = stream.events();
     assert!(
         events
@@ -202,6 +207,7 @@ fn anthropic_streams_and_plain() {
             .all(|(name, data)| data["type"] == name.unwrap())
     );
     assert_eq!(events[0].0, Some("message_start"));
+
     let (_, delta) = &events[events.len() - 2];
     assert_eq!(
         (&delta["delta"]["stop_reason"], &delta["usage"]),
@@ -232,6 +238,7 @@ fn gemini_streams_and_plain() {
         stream.joined("/candidates/0/content/parts/0/text"),
         format!("Hm.{TEXT}")
     );
+
     let events = stream.events();
     let finish = |event: &(Option<&str>, Value)| event.1["candidates"][0]["finishReason"].clone();
     assert!(
@@ -252,6 +259,7 @@ fn responses_streams_and_plain() {
     replies[0]["tools"].as_array_mut().unwrap().push(patch);
     let server = ModelServer::start(&replies);
     let whole = ask(&server, "responses", false).json();
+
     let kinds: Vec<_> = whole["output"]
         .as_array()
         .unwrap()
@@ -266,6 +274,7 @@ fn responses_streams_and_plain() {
     assert_eq!(whole["output"][2]["arguments"], r#"{"path":"a b"}"#);
     assert_eq!(whole["output"][3]["input"], "*** Begin Patch\n");
     assert_eq!(whole["status"], "completed");
+
     let usage = &whole["usage"];
     assert_eq!(
         (&usage["input_tokens"], &usage["output_tokens"]),
@@ -281,6 +290,7 @@ fn responses_streams_and_plain() {
             .iter()
             .all(|(name, data)| data["type"] == name.unwrap())
     );
+
     let numbers = events
         .iter()
         .map(|(_, data)| usize::try_from(data["sequence_number"].as_u64().unwrap()));
@@ -289,6 +299,7 @@ fn responses_streams_and_plain() {
             .enumerate()
             .all(|(at, number)| number.unwrap() == at)
     );
+
     let deltas = events
         .iter()
         .filter(|(name, _)| *name == Some("response.output_text.delta"));
@@ -298,6 +309,7 @@ fn responses_streams_and_plain() {
             .collect::<String>(),
         TEXT
     );
+
     let mut last = events.last().unwrap().1["response"].clone();
     last["id"] = whole["id"].clone();
     assert_eq!(last["output"].as_array().unwrap().len(), 4);
@@ -321,6 +333,7 @@ fn chat_streams_and_plain() {
         r#"{"path":"a b"}"#
     );
     assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
+
     let usage = json!({
         "prompt_tokens": 1200, "completion_tokens": 50, "total_tokens": 1250,
         "prompt_tokens_details": {"cached_tokens": 200}, "completion_tokens_details": {"reasoning_tokens": 7},
@@ -331,6 +344,7 @@ fn chat_streams_and_plain() {
     assert_eq!(stream.joined("/choices/0/delta/content"), TEXT);
     assert_eq!(stream.joined("/choices/0/delta/reasoning_content"), "Hm.");
     assert_eq!(stream.joined("/choices/0/finish_reason"), "tool_calls");
+
     let events = stream.events();
     assert_eq!(events[events.len() - 2].1["usage"], usage);
     assert_eq!(events[events.len() - 1].1, "[DONE]");
@@ -374,6 +388,7 @@ fn stops_and_failures_use_the_form_of_the_dialect() {
         ("responses", "/error/code", "rate_limit_exceeded"),
         ("chat", "/error/code", "rate_limit_exceeded"),
     ];
+
     for ((dialect, pointer, end, length, refusal), (_, failure_pointer, failure)) in
         stops.into_iter().zip(failures)
     {
@@ -382,6 +397,7 @@ fn stops_and_failures_use_the_form_of_the_dialect() {
             {"status": 429, "message": "slow down", "headers": {"retry-after": "7"}},
             {"text": "ab", "chunk": 1, "error_event": true, "message": "broken inside"},
         ]));
+
         for expected in [end, length, refusal] {
             assert_eq!(
                 ask(&server, dialect, false)
@@ -392,6 +408,7 @@ fn stops_and_failures_use_the_form_of_the_dialect() {
                 "{dialect}"
             );
         }
+
         let failed = ask(&server, dialect, true);
         assert_eq!(failed.status, 429);
         assert!(
@@ -401,6 +418,7 @@ fn stops_and_failures_use_the_form_of_the_dialect() {
         );
         assert_eq!(failed.json().pointer(failure_pointer).unwrap(), failure);
         assert_eq!(failed.json()["error"]["message"], "slow down");
+
         let inside = ask(&server, dialect, true);
         let events = inside.events();
         assert!(inside.whole && inside.status == 200);
@@ -506,7 +524,9 @@ fn replies_are_used_in_order_and_the_last_repeats() {
             got.body.into()
         });
     }
+
     assert_eq!(said, ["one", "one", "<p>", "last", "last"]);
+
     // Requests that count tokens or list models use up no reply.
     send(
         &mut connection,
@@ -514,17 +534,21 @@ fn replies_are_used_in_order_and_the_last_repeats() {
         &json!({"a": "1234567890"}),
     );
     assert_eq!(receive(&mut connection).json(), json!({"input_tokens": 4}));
+
     connection
         .write_all(b"GET /v1/models?limit=9 HTTP/1.1\r\n\r\n")
         .unwrap();
     assert_eq!(receive(&mut connection).json()["data"], json!([]));
+
     send(&mut connection, "/v1/elsewhere", &json!({}));
     assert_eq!(receive(&mut connection).status, 404);
+
     // A chunked body is read like one with a length.
     let head =
         "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
     connection.write_all(head.as_bytes()).unwrap();
     assert_eq!(receive_head(&mut connection), "HTTP/1.1 100 Continue");
+
     connection
         .write_all(b"4\r\n{\"mo\r\n9;x=y\r\ndel\":\"z\"}\r\n0\r\n\r\n")
         .unwrap();
@@ -547,6 +571,7 @@ fn log_records_the_prompt_and_the_request() {
         {"type": "text", "text": prompt}, {"type": "text", "text": format!("file\n{}", "x".repeat(3000))},
     ]});
     let mut connection = connect(&server);
+
     for body in [
         json!({"messages": [attached], "stream": false}),
         json!({"messages": [said(&format!("{prompt} ")), {"role": "assistant", "content": "Y"}]}),
@@ -559,12 +584,14 @@ fn log_records_the_prompt_and_the_request() {
             "run k3f9x2ab"
         );
     }
+
     let requests = server.requests();
     let found: Vec<_> = requests
         .iter()
         .map(|request| request["prompt"].as_str().unwrap())
         .collect();
     assert_eq!(found, ["whole", "within", "whole", "missing"]);
+
     let extra = requests[0]["extra"].as_array().unwrap();
     assert_eq!((extra.len(), extra[0].as_str().unwrap().len()), (1, 2000));
     assert!(extra[0].as_str().unwrap().starts_with("file\n"));
@@ -584,6 +611,7 @@ fn log_records_the_prompt_and_the_request() {
 fn invalid_script_is_refused_with_its_location() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script.yaml");
+
     for (text, words) in [
         (
             "format: 1\nreplies:\n  - text: a\n    colour: red\n",

@@ -45,6 +45,7 @@ fn gemini_exit_code_maps_to_http_status() {
             .map(|status| status % 256)
             .into()
     );
+
     for row in rows {
         assert_eq!(
             read(&agents, "gemini", b"", b"", &exited(row.exit)).end,
@@ -81,6 +82,7 @@ fn truncated_recording_never_succeeds() {
         let whole = fs::read(path).unwrap();
         let last = whole.trim_ascii_end().len();
         let agents = vendors();
+
         for cut in (0..last).rev().step_by(7).chain([last - 1]) {
             let reply = read(&agents, agent, &whole[..cut], b"", &exited(0));
             let fails = matches!(
@@ -89,6 +91,7 @@ fn truncated_recording_never_succeeds() {
             );
             assert!(fails, "{agent} cut at {cut}: {:?}", reply.end);
         }
+
         assert_eq!(
             read(&agents, agent, &whole[..last], b"", &exited(0)).end,
             CallOutcome::Ok
@@ -100,6 +103,7 @@ fn truncated_recording_never_succeeds() {
 fn long_output_is_shortened_in_the_middle() {
     let agents = vendors();
     let noise = "not JSON\n".repeat(100_000);
+
     let reply = read(
         &agents,
         "codex",
@@ -129,6 +133,7 @@ fn long_output_is_shortened_in_the_middle() {
         (CallOutcome::Ok, noise.len()),
         "a valid reply is kept whole"
     );
+
     let exit = Exit {
         cause: ExitCause::Output,
         ..exited(0)
@@ -173,6 +178,7 @@ fn invalid_utf8_is_replaced() {
         &exited(0),
     );
     assert_eq!(reply.text, "\u{FEFF}a\u{FFFD}ü\0\r\nb\u{FFFD}");
+
     let line = b"\xEF\xBB\xBF{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"a\xFFb\"}}\r\n{\"type\":\"turn.completed\"}";
     let reply = read(&vendors(), "codex", line, b"", &exited(0));
     assert_eq!(
@@ -196,6 +202,7 @@ fn secrets_are_redacted_in_every_part_of_a_reply() {
             "{{\"type\":\"item.completed\",\"item\":{{\"type\":\"agent_message\",\"text\":\"{text}\"}}}}\n"
         )
     };
+
     let ok = [
         event("key: sk-canary\\\"12345."),
         "{\"type\":\"turn.completed\"}".to_owned(),
@@ -205,12 +212,14 @@ fn secrets_are_redacted_in_every_part_of_a_reply() {
         reader.read(ok.as_bytes(), b"", &exited(0)).text,
         "key: [secret OPENAI_API_KEY]."
     );
+
     let failed =
         "{\"type\":\"turn.failed\",\"error\":{\"message\":\"bad key sk-canary\\\"12345\"}}";
     assert_eq!(
         reader.read(failed.as_bytes(), b"", &exited(1)).detail,
         "bad key [secret OPENAI_API_KEY]"
     );
+
     for (stdout, stderr) in [
         ("", "a sk-canary\"12345 b"),
         ("raw sk-canary\\\"12345", ""),

@@ -135,6 +135,7 @@ fn correct_replies_score_100_percent() {
     let bench = Bench::new();
     let report = bench.probe(&all_right(10), Some("gpt-4o")).unwrap();
     assert!(report.fault.is_none());
+
     let wrong: Vec<&ProbeTurn> = report
         .asked
         .iter()
@@ -146,6 +147,7 @@ fn correct_replies_score_100_percent() {
         assert_eq!(Task::ALL.map(of), [3, 4, 3]);
         assert_eq!(report.share(condition, None), Share { right: 10, all: 10 });
     }
+
     assert_eq!(
         report.help(Condition::Example),
         Some(ConditionEffect::DoesNotHelp),
@@ -155,6 +157,7 @@ fn correct_replies_score_100_percent() {
         (bench.measurement_count(), report.kept),
         (30, Share { right: 10, all: 10 })
     );
+
     let (reliability, origin) = report.reliability.unwrap();
     assert_eq!(
         (reliability.name(), origin),
@@ -214,6 +217,7 @@ fn each_defect_lowers_only_its_score() {
         pass(""),
     ];
     let defects = [(0, message), (1, actions), (2, verdicts)];
+
     for (case, replies) in &defects {
         for (nth, reply) in replies.iter().enumerate() {
             let condition = nth % 3;
@@ -255,8 +259,10 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
         ScriptedCall::Ends("timed-out"),
         ScriptedCall::Ends("crashed"),
     );
+
     let report = bench.probe(&turns, None).unwrap();
     assert!(report.fault.is_none());
+
     let failed: Vec<_> = report.failed().into_iter().collect();
     assert_eq!(failed.iter().map(|(_, times)| times).sum::<u64>(), 3);
     assert!(failed.contains(&("crashed", 2)), "{failed:?}");
@@ -272,6 +278,7 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
 
     let mut turns = all_right(3);
     turns[2] = ScriptedCall::Ends("auth");
+
     let report = Bench::new().probe(&turns, None).unwrap();
     assert_eq!(
         report.fault.as_ref().map(agentd::Error::kind),
@@ -292,6 +299,7 @@ fn significant_gains_are_distinguished_from_chance() {
             *turn = wrong;
         }
     }
+
     let report = bench.probe(&turns, Some("llama3.2:3b")).unwrap();
     assert_eq!(
         report.share(Condition::Plain, None),
@@ -318,6 +326,7 @@ fn stopped_probe_keeps_its_results() {
     let bench = Bench::new();
     let mut seen = 0;
     let stop = bench.run.stop.clone();
+
     let report = bench
         .probe_with_callback(&all_right(3), None, &mut |_| {
             seen += 1;
@@ -337,6 +346,7 @@ fn stopped_probe_keeps_its_results() {
 fn failing_first_turn_is_an_error() {
     let error = Bench::new().probe(&[], None).unwrap();
     assert!(error.asked.is_empty() && error.fault.is_none());
+
     let bench = Bench::new();
     let driver = Scripted::read("format: 1\nturns: []\n", "script.yaml").unwrap();
     let drivers = Drivers::default();
@@ -352,6 +362,7 @@ fn failing_first_turn_is_an_error() {
         model: None,
         turns: None,
     };
+
     let error = probe_agent(&context, &driver, &wanted, &mut |_, _, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
 }
@@ -363,6 +374,7 @@ fn command_prints_a_table_and_logs_the_turns() {
     turns[0] = ScriptedCall::Says("The build is green again.");
     turns[4] = ScriptedCall::Ends("crashed");
     project.write("script.yaml", script(&turns));
+
     // A probe ignores an agent that the settings choose for a mode of another pack.
     write(
         &project.user_folder().join("config.toml"),
@@ -374,6 +386,7 @@ fn command_prints_a_table_and_logs_the_turns() {
             .ok()
             .contains("- name: green-build")
     );
+
     let args = [
         "probe",
         "scripted",
@@ -384,6 +397,7 @@ fn command_prints_a_table_and_logs_the_turns() {
     ];
     let run = project.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let expected = "\
 CONDITION  TASK     CORRECT  RATE   95 % INTERVAL
 plain      message  2/3      67 %   21 to 94 %
@@ -400,6 +414,7 @@ example    verdict  3/3      100 %  44 to 100 %
 example    all      10/10    100 %  72 to 100 %
 ";
     assert_eq!(run.stdout, expected);
+
     for words in [
         "note: 1 of 30: plain message green-build: wrong",
         "note: 5 of 30: reminder action move-draft: crashed",
@@ -411,9 +426,12 @@ example    all      10/10    100 %  72 to 100 %
     ] {
         assert!(run.stderr.contains(words), "{words}:\n{}", run.stderr);
     }
+
     assert!(!run.stderr.contains("warning"), "{}", run.stderr);
+
     let log = project.run(&["log", "-n", "100", "--json"]).json();
     assert_eq!(log.as_array().unwrap().len(), 30);
+
     let sessions = log
         .as_array()
         .unwrap()
@@ -424,6 +442,7 @@ example    all      10/10    100 %  72 to 100 %
             .into_iter()
             .all(|session| session.starts_with("probe-"))
     );
+
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
     assert!(
         shown.contains("xml        high (measured: 9 of 10 probe turns correct)"),

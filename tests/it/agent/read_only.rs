@@ -77,8 +77,10 @@ fn edit_in_a_read_only_phase_fails_the_turn() {
         let project = project(script);
         let run = plan(&project);
         assert_eq!(run.code, 5, "{script}: {}", run.stderr);
+
         let report = run.last_line();
         assert_eq!(report["fault"]["kind"], "AgentEdited", "{script}");
+
         let message = report["fault"]["message"].as_str().unwrap();
         assert!(
             message.contains("1 file was changed") && message.contains(path),
@@ -123,6 +125,7 @@ fn editing_phase_is_not_checked_for_changes() {
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
     project.write("reply.txt", "<message>Done.</message>");
+
     let run = project.run(&[
         "turn",
         "implement",
@@ -171,19 +174,25 @@ fn reply_recovered_after_a_crash_is_checked_for_edits() {
             .output()
             .unwrap();
         assert_ne!(killed.status.code(), Some(0));
+
         until_files_are_newer_than(&project, ".agentd/calls/a.1.1/exit");
         project.write("src/mine.rs", "mine\n");
+
         let run = project.run(&["log", "--json"]);
         assert_eq!(run.code, 0);
+
         let resumed = project.run(&["resume", "a"]);
+
         // An agent that broke its permission is not retried unasked.
         assert_eq!(resumed.code, code, "{}", resumed.stderr);
+
         let row = project.run(&["show", "a/1", "--json"]).json();
         let end = row["turn"]["calls"][0]["answered"]["end"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
         assert_eq!(end, if code == 0 { "ok" } else { "edited" }, "{row}");
+
         let written = project.root().join("agentd/changes/a/proposal.md").exists();
         assert_eq!(usize::from(written), files, "{script}");
         assert_eq!(project.read("src/mine.rs"), "mine\n");
@@ -230,6 +239,7 @@ fn edit_before_a_rate_limit_or_in_a_repair_fails_the_turn() {
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
     repaired.write("reply.txt", "<message>Fine.</message>");
+
     let run = repaired.run(&[
         "turn",
         "challenge",
@@ -272,6 +282,7 @@ fn lost_call_with_edits_is_not_retried_unasked() {
     until_written(&project.root().join("src/lib.rs"), "x\n");
     child.kill().unwrap();
     child.wait().unwrap();
+
     let refused = project.run(&["resume", "a"]);
     assert_eq!(refused.code, 8, "{}", refused.stderr);
     assert!(

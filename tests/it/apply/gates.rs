@@ -54,6 +54,7 @@ fn session_without_ledger_passes_its_gates() {
     let pack = pack();
     let (state, outcome) = take(&pack, State::default(), UPDATE);
     assert_eq!((state.turns, state.mode_turns), (1, 1));
+
     let [effect] = &outcome.effects[..] else {
         panic!("{outcome:?}")
     };
@@ -69,6 +70,7 @@ fn session_without_ledger_passes_its_gates() {
 
     let state = state.settled(&StepResult::done(effect, "wrote impact.md"));
     assert_eq!(state.progress.open, 0);
+
     let gate = closed_gate(&pack, &state).unwrap().unwrap();
     assert_eq!(
         gate.to_string(),
@@ -81,6 +83,7 @@ fn session_without_ledger_passes_its_gates() {
 
     let (state, _) = take(&pack, state, "That is all.");
     assert!(closed_gate(&pack, &state).unwrap().is_none());
+
     let publish = Mode::new("publish").unwrap();
     let entered = Event::Entered {
         mode: publish.clone(),
@@ -89,8 +92,10 @@ fn session_without_ledger_passes_its_gates() {
 
     let state = state.after([&entered]);
     assert_eq!((state.mode.as_ref(), state.mode_turns), (Some(&publish), 0));
+
     let (state, _) = take(&pack, state, "Out.\n\n<release>NO</release>");
     assert_eq!(advance(&pack, &state).unwrap(), None);
+
     let (state, _) = take(&pack, state, "Out.\n\n<release>YES</release>");
     assert_eq!(
         advance(&pack, &state).unwrap(),

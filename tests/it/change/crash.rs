@@ -67,6 +67,7 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
             |event: &&Event| matches!(event, Event::Replied { .. } | Event::Entered { .. });
         stage.events("say").iter().filter(is_reply).count()
     };
+
     let (mut crashes, mut time, mut before) = (0, 1, usize::MAX);
     loop {
         let opened = !stage.events("say").is_empty();
@@ -82,6 +83,7 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
             .env("AGENTD_FAIL", format!("{point}@{time}=abort"))
             .output()
             .unwrap();
+
         if let Some(code) = output.status.code() {
             assert_eq!(
                 code,
@@ -91,9 +93,11 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
             );
             return crashes;
         }
+
         crashes += 1;
         assert!(crashes < 40, "{point}: the change does not end");
         until("an agent outlives its program", || stage.alive().is_empty());
+
         // A fail point that recovery passes again is left alone, or the change would never get
         // further.
         let now = replies();
@@ -106,6 +110,7 @@ fn killed_at(stage: &Stage, point: &str) -> usize {
 fn killed_change_resumes_to_the_same_result() {
     let undisturbed = Stage::new();
     undisturbed.run_change("say", "Say it").ok();
+
     let expected = result(&undisturbed);
     assert_eq!(undisturbed.calls(), CALLS);
     assert_eq!(expected.0["say.txt"], "say\n");
@@ -123,6 +128,7 @@ fn killed_change_resumes_to_the_same_result() {
             .count(),
         1
     );
+
     let all: Vec<&str> = POINTS.into_iter().chain(CHANGE_POINTS).collect();
     let points = if std::env::var_os("AGENTD_SOAK").is_some() {
         all
@@ -145,6 +151,7 @@ fn check_same_result(point: &str, expected: &Result) {
     let crashes = killed_at(&stage, point);
     assert!(crashes > 0, "{point}: a change does not reach it");
     assert_eq!(&result(&stage), expected, "{point}");
+
     let calls = stage.calls();
     if AT_WORK.contains(&point) {
         assert!(calls.len() <= CALLS.len() + crashes, "{point}: {calls:?}");
@@ -154,6 +161,7 @@ fn check_same_result(point: &str, expected: &Result) {
             "{point}: an agent is called twice for the same reply"
         );
     }
+
     assert_eq!(stage.git("status --porcelain"), "", "{point}");
     assert_eq!(
         stage.worktrees(),
@@ -171,6 +179,7 @@ fn resume_keeps_edits_of_a_killed_agent() {
         "implement",
         "if [ ! -f half.txt ]; then echo half > half.txt; exec sleep 600; fi\n",
     );
+
     let mut child = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
     until("the agent does not start", || {
         stage
@@ -178,12 +187,15 @@ fn resume_keeps_edits_of_a_killed_agent() {
             .first()
             .is_some_and(|tree| tree.join("half.txt").is_file())
     });
+
     child.kill().unwrap();
     child.wait().unwrap();
     until("the agent outlives its program", || {
         stage.alive().is_empty()
     });
+
     let run = stage.project.run(&["resume", "say", "--trust"]);
+
     // It continues like `agentd run`, which stops before the merge.
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
@@ -196,9 +208,11 @@ fn resume_keeps_edits_of_a_killed_agent() {
         "{}",
         run.stderr
     );
+
     let mut calls = CALLS.to_vec();
     calls.insert(2, "say implement");
     assert_eq!(stage.calls(), calls[..5]);
+
     stage.project.run(&["approve", "say", "--trust"]).ok();
     assert_eq!(stage.calls(), calls);
     assert_eq!(
@@ -215,15 +229,18 @@ fn resume_keeps_edits_of_a_killed_agent() {
 #[test]
 fn failed_merge_is_retried_without_calling_the_agent() {
     let stage = Stage::new();
+
     // An uncommitted file blocks the file that the change adds.
     stage.project.write("say.txt", "mine\n");
     let words = "work that is in no commit is in the way: say.txt";
+
     let run = stage.run_change("say", "Say it");
     assert!(
         run.code == 5 && run.stderr.contains(words),
         "{}",
         run.stderr
     );
+
     for _ in 0..3 {
         let run = stage.project.run(&["run", "say", "--auto", "--trust"]);
         assert!(
@@ -232,17 +249,20 @@ fn failed_merge_is_retried_without_calling_the_agent() {
             run.stderr
         );
     }
+
     let tried = stage
         .events("say")
         .iter()
         .filter(|event| matches!(event, Event::Intended { .. }))
         .count();
+
     // Each attempt repeats only the few final steps.
     assert!(
         tried < 40,
         "{tried}: each attempt takes twice as many steps"
     );
     assert_eq!(stage.project.read("say.txt"), "mine\n");
+
     std::fs::remove_file(stage.project.root().join("say.txt")).unwrap();
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");
@@ -263,6 +283,7 @@ fn repeated_interruptions_do_not_loop() {
             .lines()
             .count()
     };
+
     for (index, signal) in [Signal::SIGKILL, Signal::SIGINT]
         .into_iter()
         .cycle()
@@ -280,6 +301,7 @@ fn repeated_interruptions_do_not_loop() {
             stage.alive().is_empty()
         });
     }
+
     write(&stage.outside("enough"), "");
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");

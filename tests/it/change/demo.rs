@@ -31,6 +31,7 @@ fn demo_archives_the_change_and_ignores_the_forged_verdict() {
     let project = TestProject::new();
     let run = demo(&project, &[]);
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let said = [
         "replies are scripted",
         "verdict    NEEDS_REVISION",
@@ -40,6 +41,7 @@ fn demo_archives_the_change_and_ignores_the_forged_verdict() {
         "merged agentd/greet-anyone into main",
         "explore",
     ];
+
     for words in said {
         assert!(
             run.stderr.contains(words),
@@ -47,6 +49,7 @@ fn demo_archives_the_change_and_ignores_the_forged_verdict() {
             run.stderr
         );
     }
+
     let root = project.home().join("demo/greet");
     let files = files_below(&root.join("agentd"));
     assert!(
@@ -71,6 +74,7 @@ fn demo_archives_the_change_and_ignores_the_forged_verdict() {
     assert_eq!(git(&project, "status --porcelain"), "");
     assert_eq!(git(&project, "branch --format=%(refname:short)"), "main\n");
     assert_eq!(git(&project, "worktree list").lines().count(), 1);
+
     // The ledger of the demo can be inspected.
     let log = project
         .run(&["-C", &root.display().to_string(), "log", "greet-anyone"])
@@ -96,12 +100,14 @@ fn demo_leaves_the_users_repository_untouched() {
     );
     write(&project.home().join(".gitconfig"), &settings);
     project.write("mine.txt", "mine");
+
     let run = demo(&project, &[]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(
         fs::read_to_string(project.home().join(".gitconfig")).unwrap(),
         settings
     );
+
     let here: Vec<_> = files_below(&project.root())
         .into_iter()
         .filter(|path| !path.starts_with(".git"))
@@ -124,13 +130,16 @@ fn demo_needs_no_git_identity_or_folder_argument() {
         "[user]\n\tuseConfigOnly = true\n",
     );
     let mut command = project.command(&["demo", "--json"]);
+
     let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let last: serde_json::Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["event"], &last["stands"]["done"]),
         (&"standing".into(), &true.into())
     );
+
     // A second demo in the same folder is refused.
     assert_eq!(demo(&project, &[]).code, 0);
     demo(&project, &[]).fails(3, &["greet exists already"]);
@@ -140,6 +149,7 @@ fn demo_needs_no_git_identity_or_folder_argument() {
 #[test]
 fn demo_stops_when_an_artifact_differs() {
     let script = fs::read_to_string(repository().join("data/demo/script.yaml")).unwrap();
+
     // Each artifact is altered where it first appears: in the reply or in the file that contains
     // it.
     let places = [
@@ -162,6 +172,7 @@ fn demo_stops_when_an_artifact_differs() {
         let project = TestProject::new();
         let path = project.home().join("script.yaml");
         fs::write(&path, altered).unwrap();
+
         let run = demo(&project, &["--script", &path.display().to_string()]);
         assert_eq!(run.code, 5, "{place:?}: {}", run.stderr);
         assert!(
@@ -171,6 +182,7 @@ fn demo_stops_when_an_artifact_differs() {
         );
         assert!(!run.stderr.contains("merged"), "{place:?}");
     };
+
     let mut undetected = Vec::new();
     for some in places.chunks(4) {
         std::thread::scope(|scope| {
@@ -184,5 +196,6 @@ fn demo_stops_when_an_artifact_differs() {
             );
         });
     }
+
     assert!(undetected.is_empty(), "{undetected:?}");
 }

@@ -192,6 +192,7 @@ impl Decider for Accepting {
 fn checks_are_accepted_once_before_anything_is_spent() {
     let program = Program::new(AcceptNow::Nothing);
     let mut refusing = Accepting::default();
+
     let (modes, outcome) = program.run(&mut refusing);
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotTrusted);
     assert_eq!((modes.len(), refusing.asked.len()), (0, 1));
@@ -202,6 +203,7 @@ fn checks_are_accepted_once_before_anything_is_spent() {
         ..Accepting::default()
     };
     let context = program.context();
+
     let trust = AcceptNow::Nothing;
     check_change_start(
         context.workspace,
@@ -219,6 +221,7 @@ fn checks_are_accepted_once_before_anything_is_spent() {
         only: Some(Mode::new("plan").unwrap()),
         ..request()
     };
+
     run_change(&context, &request, &mut silent, &mut |_| Ok(())).unwrap();
     assert_eq!(silent.asked, Vec::<String>::new());
 }
@@ -229,6 +232,7 @@ fn change_without_an_agent_creates_nothing() {
         ("nobody", ErrorKind::UnknownAgent),
         ("replay:other/1", ErrorKind::TurnNotFound),
     ];
+
     for (agent, kind) in cases {
         let program = Program::new(AcceptNow::Everything);
         let request = ChangeRequest {

@@ -30,6 +30,7 @@ fn agent_given_for_the_run_is_warned_about() {
         "{}",
         plan.stderr
     );
+
     let challenge = stage
         .project
         .run(&["challenge", "two", "--agent", "fake", "--trust"]);
@@ -55,6 +56,7 @@ fn author_is_the_agent_that_took_the_turn() {
         .project
         .run(&["plan", "three", "Say three", "--agent", "other", "--trust"])
         .ok();
+
     let challenge = stage.project.run(&["challenge", "three", "--trust"]);
     assert_eq!(
         (challenge.code, challenge.stderr.contains(OWN_WORK)),

@@ -24,6 +24,7 @@ fn concurrent_changes_are_both_merged() {
     for run in [wait_for_exit(one), wait_for_exit(two)] {
         assert_eq!(run.code, 0, "{}", run.stderr);
     }
+
     for change in ["one", "two"] {
         assert_eq!(
             stage.project.read(&format!("{change}.txt")),
@@ -43,6 +44,7 @@ fn concurrent_changes_are_both_merged() {
                 .count(),
             1
         );
+
         let merges = stage.subjects();
         let merge = format!("Merge agentd/{change}: Say it");
         assert_eq!(
@@ -51,6 +53,7 @@ fn concurrent_changes_are_both_merged() {
             "{merges:?}"
         );
     }
+
     assert_eq!(stage.calls().len(), 10);
     assert_eq!(
         (
@@ -68,6 +71,7 @@ fn second_of_two_conflicting_changes_reports_the_conflict() {
     let [one, two] = ["one", "two"]
         .map(|change| stage.start(&["run", change, "Say it", "--auto", "--trust"]))
         .map(wait_for_exit);
+
     let (done, failed) = if one.code == 0 {
         (one, two)
     } else {
@@ -100,6 +104,7 @@ fn eight_changes_open_concurrently() {
         .iter()
         .map(|name| stage.start(&["run", name, "Say it", "--trust"]))
         .collect();
+
     for run in begun.into_iter().map(wait_for_exit) {
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(
@@ -108,7 +113,9 @@ fn eight_changes_open_concurrently() {
             run.stderr
         );
     }
+
     assert_eq!(stage.worktrees().len(), 8);
+
     let list = stage.project.run(&["change", "list"]).ok();
     for name in &names {
         assert!(list.contains(name.as_str()), "{list}");
@@ -118,6 +125,7 @@ fn eight_changes_open_concurrently() {
                 .contains(&format!("agentd({name}): plan: PASS"))
         );
     }
+
     assert_eq!(stage.calls().len(), 16);
 }
 
@@ -125,10 +133,12 @@ fn eight_changes_open_concurrently() {
 fn same_change_started_twice_is_refused() {
     let stage = Stage::new();
     stage.set_script("plan", WAITS);
+
     let first = stage.start(&["run", "say", "Say it", "--auto", "--trust"]);
     until("the agent does not start", || {
         stage.outside("waits").is_file()
     });
+
     for args in [
         &["run", "say"][..],
         &["resume", "say"],
@@ -139,6 +149,7 @@ fn same_change_started_twice_is_refused() {
         assert_eq!(busy.code, 75, "{args:?}: {}", busy.stderr);
         assert!(busy.stderr.contains("SessionBusy"), "{}", busy.stderr);
     }
+
     write(&stage.outside("go"), "");
     let first = wait_for_exit(first);
     assert_eq!(first.code, 0, "{}", first.stderr);
@@ -187,8 +198,10 @@ fn change_stopped_during_a_check_can_be_resumed() {
              echo >> {home}/count\n"
         );
         stage.project.write("check.sh", check);
+
         stage.commit("check");
         check_stopped_change(&stage, "checks");
+
         write(&stage.outside("go"), "");
         stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
         assert_eq!(stage.project.read("say.txt"), "say\n");

@@ -34,13 +34,16 @@ fn folder_without_repository_or_commits_is_refused() {
             "git commit",
         ],
     );
+
     fs::remove_dir_all(stage.project.root().join(".git")).unwrap();
     check_refused(
         &stage,
         &["NotARepository", "is not in a git repository", "git init"],
     );
+
     let bare = Stage::new();
     let git_dir = bare.project.root().join(".git");
+
     git(&git_dir, "config core.bare true");
     check_refused(&bare, &["NotARepository", "bare repository"]);
 }
@@ -88,6 +91,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
         stage.git("diff --cached"),
         stage.git("status --porcelain"),
     );
+
     let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
@@ -97,12 +101,14 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
         run.stderr
     );
     assert!(run.stderr.contains("4 files"), "{}", run.stderr);
+
     let after = stage.files();
     for (path, bytes) in &before.0 {
         if !path.ends_with("CHANGELOG.md") {
             assert_eq!(after.get(path), Some(bytes), "{}", path.display());
         }
     }
+
     assert!(!stage.project.root().join("gone.txt").exists());
     assert_eq!(
         (stage.git("diff --cached"), stage.git("status --porcelain")),
@@ -150,9 +156,11 @@ fn submodules_renames_binaries_links_and_odd_names_survive() {
         "implement",
         "git mv 'old name.txt' 'new name.txt'; printf '\\001\\000\\002' > bin\n",
     );
+
     // Reviewers are not shown binary files, so a person has to approve them.
     let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 8, "{}", run.stderr);
+
     stage
         .project
         .run(&["approve", "say", "--auto", "--trust"])
@@ -189,6 +197,7 @@ fn repository_commands_are_never_run() {
         write(&path, &script);
         make_executable(&path);
     }
+
     let filter = stage.outside("filter.sh");
     write(&filter, &script);
     make_executable(&filter);
@@ -207,8 +216,10 @@ fn repository_commands_are_never_run() {
     ] {
         git_words(&root, &["config", key, &filter.to_string()]);
     }
+
     git_words(&root, &["config", "core.fsmonitor", &filter.to_string()]);
     let _none = fs::remove_file(&ran);
+
     let run = stage.run_change("say", "Say it");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(fs::read_to_string(&ran).unwrap_or_default(), "");
@@ -300,6 +311,7 @@ fn projects_of_the_same_name_have_separate_worktrees() {
     git_words(&stage.project.root(), &words);
     stage.project.run(&["run", "say", "Say it", "--trust"]).ok();
     let twin_folder = twin.display().to_string();
+
     stage
         .project
         .run(&[
@@ -319,6 +331,7 @@ fn projects_of_the_same_name_have_separate_worktrees() {
             .join("agentd/changes/say/proposal.md")
             .is_file()
     );
+
     stage.project.run(&["run", "say", "--auto", "--trust"]).ok();
     assert_eq!(stage.project.read("say.txt"), "say\n");
 }
@@ -364,7 +377,9 @@ fn change_runs_from_a_subfolder_but_not_from_its_worktree() {
             );
         }
     }
+
     assert!(!tree.join(".agentd").exists() && !tree.join("agentd/.agentd").exists());
+
     // Commands that only read files work there.
     in_folder(
         &stage,
@@ -381,6 +396,7 @@ fn linked_worktree_of_the_user_is_a_project() {
     let stage = Stage::new();
     let linked = stage.outside("linked");
     stage.git(&format!("worktree add -q -b feature {}", linked.display()));
+
     in_folder(
         &stage,
         &linked,
@@ -422,8 +438,10 @@ fn instruction_files_written_in_a_worktree_need_trust() {
     stage.commit("obeys");
     stage.set_script("implement", "mkdir -p .gemini; echo '{\"mcpServers\": {}}' > .gemini/settings.json; echo '{\"a\": 1}' > .mcp.json\n");
     stage.project.run(&["trust"]).ok();
+
     let run = stage.project.run(&["run", "say", "Say it", "--auto"]);
     assert_eq!(run.code, 4, "{}", run.stderr);
+
     let tree = stage.tree().display().to_string();
     for words in [
         "NotTrusted",
@@ -433,13 +451,16 @@ fn instruction_files_written_in_a_worktree_need_trust() {
     ] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
     }
+
     assert_eq!(
         stage.calls(),
         ["say plan", "say challenge", "say implement"]
     );
+
     // Trust in the user's tree does not apply to different content.
     stage.project.run(&["trust"]).ok();
     assert_eq!(stage.project.run(&["run", "say", "--auto"]).code, 4);
+
     stage.project.run(&["-C", &tree, "trust"]).ok();
     stage.project.run(&["run", "say", "--auto"]).ok();
     assert_eq!(

@@ -72,9 +72,11 @@ fn run_typing(project: &TestProject, args: &[&str], lines: &[(&str, &str)]) -> O
             next += 1;
         }
     }
+
     drop(typing);
     child.wait().unwrap();
     assert_eq!(next, lines.len(), "not every question was asked: {seen}");
+
     Some(seen)
 }
 
@@ -85,6 +87,7 @@ fn project() -> TestProject {
         "agentd/config.toml",
         "format = 1\n[review]\ncommands = [\"sh check.sh\"]\n",
     );
+
     for words in [
         "add -A",
         "-c user.name=T -c user.email=t@example.invalid commit -qm start",
@@ -96,6 +99,7 @@ fn project() -> TestProject {
             .unwrap();
         assert!(status.success());
     }
+
     project.write("../home/script.yaml", SCRIPT);
     project
 }
@@ -112,6 +116,7 @@ fn user_accepts_checks_and_answers_the_planner() {
         ("In which language?", "In Esperanto"),
         ("How loud?", "Whispering"),
     ];
+
     let Some(shown) = run_typing(&project, &args, &lines) else {
         return did_not_run(
             "user_accepts_checks_and_answers_the_planner",
@@ -122,6 +127,7 @@ fn user_accepts_checks_and_answers_the_planner() {
         shown.contains("sh check.sh") && !shown.contains("? Is it for everyone"),
         "{shown}"
     );
+
     // Trust and answers are kept.
     assert!(
         project
@@ -129,6 +135,7 @@ fn user_accepts_checks_and_answers_the_planner() {
             .stdout
             .contains("accepted  checks")
     );
+
     let tree = project.run(&["change", "show", "greet", "--json"]).json()["tree"]
         .as_str()
         .unwrap()
@@ -150,6 +157,7 @@ fn ctrl_c_at_a_question_loses_nothing() {
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
     let lines = [("trust them?", "y"), ("In which language?", CTRL_C)];
+
     let Some(shown) = run_typing(&project, &args, &lines) else {
         return did_not_run(
             "ctrl_c_at_a_question_loses_nothing",
@@ -171,6 +179,7 @@ fn declined_checks_spend_nothing() {
     let args = [
         "run", "greet", "Greet", "--agent", "scripted", "--script", &script,
     ];
+
     let Some(shown) = run_typing(&project, &args, &[("trust them?", "no")]) else {
         return did_not_run(
             "declined_checks_spend_nothing",

@@ -44,6 +44,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
         "--thought",
         "two",
     ];
+
     for format in ["xml", "flat"] {
         let args = [&args[..], &["--format", format]].concat();
         let text = project.run(&args).ok();
@@ -53,6 +54,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
             .iter()
             .map(|segment| segment["text"].as_str().unwrap())
             .collect();
+
         // Flat text is wrapped in one element for gemini.
         let sent = if format == "flat" {
             json["sent"].as_str().unwrap()
@@ -64,6 +66,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
             (json["sent"].is_null(), &json["bytes"]),
             (format == "xml", &joined.len().into())
         );
+
         let blocks: Vec<_> = segments
             .iter()
             .map(|segment| segment["block"].as_str().unwrap())
@@ -76,6 +79,7 @@ fn json_parts_and_segments_make_up_the_prompt() {
             "instructions",
         ];
         assert_eq!(blocks, expected);
+
         let prompt: UnifiedPrompt = serde_json::from_value(json["parts"].clone()).unwrap();
         if format == "xml" {
             assert_eq!(prompt.to_xml(), text);
@@ -130,6 +134,7 @@ fn explain_prints_sources_on_stderr() {
         "instructions",
         "note: using templates/system/BASE-plan.md of this project",
     ];
+
     for words in words {
         assert!(
             run.stderr.contains(words),
@@ -137,12 +142,14 @@ fn explain_prints_sources_on_stderr() {
             run.stderr
         );
     }
+
     assert_eq!(
         run.stdout,
         project
             .run(&["prompt", "plan", "Go", "--agent", "nobody"])
             .stdout
     );
+
     let run = project.run(&["prompt", "plan", "Go", "--explain", "--agent", "gemini"]);
     assert!(
         run.stderr
@@ -161,19 +168,24 @@ fn flags_override_the_agent_of_the_settings() {
             .json();
         json["template"]["name"].as_str().unwrap().to_owned()
     };
+
     assert_eq!(name(&[]), "BASE-plan");
+
     // The user's settings are a symbolic link, as with dotfiles.
     let dotfile = project.home().join("dotfiles/agentd.toml");
     write(&dotfile, "format = 1\n[modes.plan]\nagent = \"gemini\"\n");
     std::fs::create_dir_all(project.user_folder()).unwrap();
+
     std::os::unix::fs::symlink(&dotfile, project.user_folder().join("config.toml")).unwrap();
     assert_eq!(name(&[]), "GEMINI-plan");
+
     project.write(
         "agentd/config.toml",
         "format = 1\n[modes.plan]\nagent = \"claude\"\n",
     );
     assert_eq!(name(&[]), "BASE-plan");
     assert_eq!(name(&["--agent", "gemini"]), "GEMINI-plan");
+
     project.write(
         "agentd/config.toml",
         "format = 1\n[modes.plan]\nagnet = \"claude\"\n",
@@ -215,6 +227,7 @@ fn init_never_overwrites_settings() {
         project.run(&["init"]).ok(),
         "created agentd/project.md\ncreated agentd/config.toml\n"
     );
+
     let draft = project.read("agentd/project.md");
     let words = [
         "# x\n\nA small notes app.\n",
@@ -226,6 +239,7 @@ fn init_never_overwrites_settings() {
     for words in words {
         assert!(draft.contains(words), "{words:?} is not in:\n{draft}");
     }
+
     project.write("agentd/project.md", "mine");
     let again = project.run(&["init", "--json"]).json();
     assert_eq!(
@@ -233,6 +247,7 @@ fn init_never_overwrites_settings() {
         serde_json::json!({"path": "agentd/project.md", "created": false})
     );
     assert_eq!(project.read("agentd/project.md"), "mine");
+
     let prompt = project.run(&["prompt", "plan", "x"]);
     assert!(
         !prompt.stderr.contains("warning"),
@@ -280,14 +295,17 @@ fn list_commands(project: &TestProject, above: &[String]) -> Vec<(Vec<String>, S
 fn every_command_and_flag_is_documented_and_has_examples() {
     let project = TestProject::new();
     let docs = std::fs::read_to_string(repository().join("docs/reference/commands.md")).unwrap();
+
     let all = list_commands(&project, &[]);
     assert!(all.len() > 40, "{}", all.len());
+
     for (command, help) in all {
         let is_group = !command.is_empty() && help.contains("Commands:\n");
         assert!(
             help.contains("Examples:") || is_group,
             "{command:?} has no examples"
         );
+
         let (name, last) = (
             format!("agentd {}", command.join(" ")),
             command.last().cloned().unwrap_or_default(),
@@ -302,6 +320,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
             is_group || forms.contains(&true),
             "docs/reference/commands.md does not name `{name}`"
         );
+
         let options = help
             .lines()
             .map(str::trim)
@@ -309,6 +328,7 @@ fn every_command_and_flag_is_documented_and_has_examples() {
         let flags = options
             .flat_map(str::split_whitespace)
             .filter(|word| word.starts_with("--"));
+
         for flag in flags.filter(|flag| !matches!(*flag, "--help" | "--version")) {
             assert!(
                 docs.contains(&format!("`{flag}")),
@@ -334,6 +354,7 @@ fn exit_codes_are_as_documented() {
     for (args, code) in cases {
         assert_eq!(project.run(args).code, code, "{args:?}");
     }
+
     for code in (0..=9).chain([75, 130]) {
         assert!(
             docs.contains(&format!("\n| {code} | ")),
@@ -364,6 +385,7 @@ fn output_is_plain_without_a_terminal() {
         .output()
         .unwrap();
     assert!(colourful.stderr.contains(&0x1b));
+
     let plain = project
         .command(&["prompt", "ship", "x"])
         .env("CLICOLOR_FORCE", "1")
@@ -393,6 +415,7 @@ fn closed_stdout_is_not_a_failure() {
     stdout.read_exact(&mut first).unwrap();
     drop(stdout);
     let mut stderr = String::new();
+
     child
         .stderr
         .take()

@@ -36,6 +36,7 @@ fn intact_ledger_is_reported_with_its_events() {
         json!(null)
     );
     assert!(none.run(&["doctor"]).ok().contains("none yet"));
+
     let project = project();
     let events = project
         .run(&["export", "s"])
@@ -47,6 +48,7 @@ fn intact_ledger_is_reported_with_its_events() {
         project.run(&["doctor", "--json"]).json()["ledger"],
         json!({"events": events, "faults": []})
     );
+
     let words = format!("ok: {events} events verified");
     assert!(project.run(&["doctor"]).ok().contains(&words));
 }
@@ -63,6 +65,7 @@ fn changed_byte_of_a_reply_is_detected() {
         .expect("a short text is stored uncompressed");
     bytes[at] = b'M';
     fs::write(&path, bytes).unwrap();
+
     let run = project.run(&["doctor"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(
@@ -70,8 +73,10 @@ fn changed_byte_of_a_reply_is_detected() {
         "{}",
         run.stdout
     );
+
     let run = project.run(&["doctor", "--json"]);
     assert_eq!(run.code, 1);
+
     let facts: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(
         !facts["ledger"]["faults"].as_array().unwrap().is_empty(),

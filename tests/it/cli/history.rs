@@ -61,6 +61,7 @@ fn project() -> TestProject {
             "critic",
         ])
         .ok();
+
     let run = project.run(&[
         "turn",
         "plan",
@@ -71,6 +72,7 @@ fn project() -> TestProject {
         "crashes",
     ]);
     assert_eq!(run.code, 5, "{}", run.stderr);
+
     project
 }
 
@@ -88,6 +90,7 @@ fn log_lists_the_turns() {
     let project = project();
     let log = project.run(&["log"]).ok();
     let rows = rows(&log);
+
     let head: Vec<_> = log.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(
         head,
@@ -96,6 +99,7 @@ fn log_lists_the_turns() {
             "TIME"
         ]
     );
+
     let told: Vec<_> = rows
         .iter()
         .map(|row| [row[0], row[2], row[3], row[4]])
@@ -115,13 +119,16 @@ fn log_lists_the_turns() {
     );
 
     assert_eq!(self::rows(&project.run(&["log", "a"]).ok()).len(), 2);
+
     let newest = project.run(&["log", "-n", "1"]).ok();
     assert!(
         newest.lines().count() == 2 && newest.contains("b/1"),
         "{newest}"
     );
+
     let json = project.run(&["log", "a", "--json"]).json();
     assert_eq!(json.as_array().unwrap().len(), 2);
+
     let (first, second) = (&json[0], &json[1]);
     assert_eq!(
         (&first["session"], &first["turn"], &first["model"]),
@@ -131,6 +138,7 @@ fn log_lists_the_turns() {
         (&second["verdict"], &second["calls"], &second["model"]),
         (&json!("NEEDS_REVISION"), &json!(1), &Value::Null)
     );
+
     let json = project.run(&["log", "b", "--json"]).json();
     assert_eq!(
         json[0]["end"],
@@ -143,6 +151,7 @@ fn log_lists_the_turns() {
 fn show_prints_a_turn_and_its_parts() {
     let project = project();
     let told = project.run(&["show", "a/1"]).ok();
+
     for words in [
         "turn       a/1\n",
         "mode       plan of pack sdd\n",
@@ -155,6 +164,7 @@ fn show_prints_a_turn_and_its_parts() {
     ] {
         assert!(told.contains(words), "{words:?} is not in:\n{told}");
     }
+
     let told = project.run(&["show", "last"]).ok();
     assert!(
         told.contains("turn       b/1\n") && told.contains("output     out of luck\n"),
@@ -169,6 +179,7 @@ fn show_prints_a_turn_and_its_parts() {
     let response = project.run(&["show", "a/1", "--response"]).json();
     assert_eq!(response["message"], "Planned.");
     assert_eq!(response["updates"][0]["target"], "proposal.md");
+
     let fit = project.run(&["show", "a/1", "--fit"]).json();
     assert_eq!(
         (&fit["model"], &fit["window"]),
@@ -178,6 +189,7 @@ fn show_prints_a_turn_and_its_parts() {
         fit["bytes"],
         project.run(&["show", "a/1", "--prompt"]).ok().len()
     );
+
     let record = project.run(&["show", "a", "--json"]).json();
     assert_eq!(
         (&record["turn"]["started"]["turn"], &record["turn"]["next"]),
@@ -206,6 +218,7 @@ fn recorded_prompt_equals_the_sent_prompt() {
         &["--format", "chat"],
         &["--format", "tools"],
     ];
+
     for (number, format) in formats.into_iter().enumerate() {
         let more = ["--file", "odd.txt", "--thought", "ü 漢\n\n# HEAD"];
         project.run(&[&base[..], &more, format].concat()).ok();
@@ -217,6 +230,7 @@ fn recorded_prompt_equals_the_sent_prompt() {
             "{format:?}"
         );
     }
+
     assert!(
         call(&project, "critic", 5).stdin.starts_with('['),
         "chat is a list of messages"
@@ -230,6 +244,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
         .write("one.txt", "one\n")
         .write("two.txt", "two\n")
         .write("both.txt", "both\n");
+
     // The first and the last file include the surrounding tags, so there is one more segment at
     // either end.
     let turn = |text: &str, file: &str| {
@@ -248,6 +263,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
             .run(&[&args[..], &["--file", "both.txt", "--file", "odd.txt"]].concat())
             .ok();
     };
+
     project.write("odd.txt", "x");
     turn("Add login", "one.txt");
     project.write("one.txt", "one\nmore\n");
@@ -269,6 +285,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
         });
         rows.collect()
     };
+
     let first = diff("c/1", "c/2");
     assert_eq!(first["file both.txt"], "same", "{first:?}");
     assert_eq!(first["file one.txt"], "changed");
@@ -277,6 +294,7 @@ fn diff_compares_two_prompts_segment_by_segment() {
         first["artifact proposal.md"], "added",
         "the first turn wrote it"
     );
+
     let second = diff("c/2", "c/3");
     assert_eq!(
         (&*second["file one.txt"], &*second["file two.txt"]),
@@ -308,6 +326,7 @@ fn replay_parses_a_recorded_reply() {
             && run.stderr.contains("now        NEEDS_REVISION\n")
     );
     assert_eq!(run.ok(), "A gap.\n");
+
     let same = project.run(&["replay", "a/2", "--json"]).json();
     assert_eq!(
         (&same["turn"], &same["same"]),
@@ -330,9 +349,11 @@ fn replay_parses_a_recorded_reply() {
         "{PASS: implement, REJECTED: stop}",
     );
     assert_ne!(changed, pack);
+
     write(&project.user_folder().join("packs/sdd/pack.yaml"), changed);
     let run = project.run(&["replay", "a/2", "--json"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
+
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         (&report["same"], &report["verdict_then"]),
@@ -356,6 +377,7 @@ fn replay_to_another_agent_has_no_effects() {
     let session = report["session"].as_str().unwrap();
     assert!(session.starts_with("replay-"), "{session}");
     assert_eq!(report["prompt_bytes"], sent.len());
+
     let started: Value = serde_json::from_str(run.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(
         (&started["event"], &started["model"]),
@@ -396,12 +418,14 @@ fn recorded_reply_can_answer_another_turn() {
     assert_eq!(project.run(&args).ok(), "Planned.\n");
     assert_eq!(project.read("agentd/changes/d/proposal.md"), "# Login\n");
     assert_eq!(calls(&project, "planner"), 1);
+
     let used = project.run(&["usage", "d", "--json"]).json();
     assert_eq!(
         (&used[0]["tokens"], &used[0]["calls"]),
         (&json!(0), &json!(1)),
         "a replay costs nothing"
     );
+
     // The outcome of the recorded call counts as well.
     project
         .run(&["turn", "plan", "x", "--agent", "replay:b/1"])
@@ -415,6 +439,7 @@ fn recorded_reply_can_answer_another_turn() {
 fn usage_is_summed() {
     let project = project();
     let json = project.run(&["usage", "--json"]).json();
+
     let agents: Vec<_> = json
         .as_array()
         .unwrap()
@@ -431,8 +456,10 @@ fn usage_is_summed() {
         "gpt-4o has a price: {json}"
     );
     assert_eq!(json[0]["micro_dollars"], 0);
+
     let table = project.run(&["usage"]).ok();
     let all = rows(&table).pop().unwrap();
+
     let tokens: u64 = json
         .as_array()
         .unwrap()
@@ -465,6 +492,7 @@ fn export_prints_events_and_texts_with_hashes() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let mut texts = BTreeMap::new();
+
     for line in lines.iter().filter(|line| line["hash"].is_string()) {
         let (id, text) = (
             line["hash"].as_str().unwrap(),
@@ -473,6 +501,7 @@ fn export_prints_events_and_texts_with_hashes() {
         assert_eq!(blob_id(text.as_bytes()).0, id);
         texts.insert(id, text);
     }
+
     let events: Vec<&Value> = lines
         .iter()
         .filter(|line| line["event"].is_object())
@@ -481,6 +510,7 @@ fn export_prints_events_and_texts_with_hashes() {
         events.len() + lines.iter().filter(|line| line["hash"].is_string()).count(),
         lines.len()
     );
+
     let names: Vec<_> = events
         .iter()
         .filter(|line| line["session"] == "b")
@@ -490,11 +520,13 @@ fn export_prints_events_and_texts_with_hashes() {
         names,
         ["entered", "started", "called", "launched", "answered"]
     );
+
     let answered = events
         .iter()
         .find(|line| line["event"]["event"] == "answered")
         .unwrap();
     assert_eq!(texts[answered["event"]["reply"].as_str().unwrap()], PLAN);
+
     let started = events
         .iter()
         .find(|line| line["event"]["event"] == "started")
@@ -531,6 +563,7 @@ fn doctor_reports_the_containment() {
             .contains("ends within a second"),
         "{facts}"
     );
+
     let told = project.run(&["doctor"]).ok();
     let heads = told
         .lines()
@@ -571,6 +604,7 @@ fn errors_name_the_cause_and_a_remedy() {
         );
         assert_eq!(run.json(), json!([]));
     }
+
     let none: [&[&str]; 7] = [
         &["log", "a"],
         &["show", "last"],
@@ -586,11 +620,13 @@ fn errors_name_the_cause_and_a_remedy() {
             &["TurnNotFound", "no turns in", "take one with `agentd turn`"],
         );
     }
+
     let run = empty.run(&["resume"]);
     assert_eq!(
         (run.code, run.stdout.as_str(), run.stderr.as_str()),
         (0, "", "note: nothing to resume\n")
     );
+
     empty.run(&["prompt", "plan", "x", "--session", "a"]).ok();
     empty.run(&["doctor", "--json"]).json();
     assert!(
@@ -622,6 +658,7 @@ fn errors_name_the_cause_and_a_remedy() {
         (&["replay", "b/2"], &["TurnNotFound", "b/2"]),
         (&["resume", "../a"], &["NameInvalid"]),
     ];
+
     for (args, words) in cases {
         project.run(args).fails(3, words);
     }
@@ -631,6 +668,7 @@ fn errors_name_the_cause_and_a_remedy() {
     project
         .run(&["show", "a/1", "--prompt", "--reply"])
         .fails(2, &["cannot be used with"]);
+
     let stderr = project.run(&["show", "a/3", "--json"]).fails(3, &[]);
     let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
     assert_eq!(
@@ -658,6 +696,7 @@ fn commands_leave_the_tree_clean_and_the_ledger_private() {
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
+
     project
         .run(&["turn", "plan", "x", "--session", "a", "--agent", "planner"])
         .ok();
@@ -667,6 +706,7 @@ fn commands_leave_the_tree_clean_and_the_ledger_private() {
             .code,
         5
     );
+
     let commands: [&[&str]; 9] = [
         &["log"],
         &["show", "a"],
@@ -682,6 +722,7 @@ fn commands_leave_the_tree_clean_and_the_ledger_private() {
         project.run(args);
         assert_eq!(status(), "", "{args:?}");
     }
+
     let mode = |path: &str| {
         fs::metadata(project.root().join(path))
             .unwrap()
@@ -689,8 +730,10 @@ fn commands_leave_the_tree_clean_and_the_ledger_private() {
             .mode()
             & 0o777
     };
+
     assert_eq!((mode(".agentd"), mode(".agentd/ledger.db")), (0o700, 0o600));
     assert_eq!(project.read(".agentd/.gitignore"), "*\n");
+
     for file in files_below(&project.root().join(".agentd")) {
         assert_eq!(
             mode(&format!(".agentd/{}", file.display())) & 0o077,
@@ -729,6 +772,7 @@ fn turn_json_streams_events_and_ends_with_the_report() {
         .iter()
         .map(|line| line["event"].as_str().unwrap())
         .collect();
+
     names.dedup();
     assert_eq!(
         names,
@@ -736,6 +780,7 @@ fn turn_json_streams_events_and_ends_with_the_report() {
         "{}",
         run.stderr
     );
+
     let said: String = lines
         .iter()
         .filter(|line| line["event"] == "said")
@@ -746,6 +791,7 @@ fn turn_json_streams_events_and_ends_with_the_report() {
         (&lines[0]["session"], &lines[0]["agent"], &lines[0]["model"]),
         (&json!("e"), &json!("planner"), &json!("gpt-4o"))
     );
+
     let report = &lines.last().unwrap()["report"];
     assert_eq!(
         (&report["verdict"], &report["calls"]),
@@ -764,6 +810,7 @@ fn turn_json_streams_events_and_ends_with_the_report() {
     ]);
     assert_eq!(run.code, 5);
     assert_eq!(run.last_line()["fault"]["kind"], "AgentCrashed");
+
     let error: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(error["error"]["exit_code"], 5);
 }

@@ -32,6 +32,7 @@ fn exit_codes_distinguish_complete_problems_and_missing_verdict() {
         (b"<review>REJECTED</review>", 6),
         (b"<review>PASS</review>\nOr is it?", 6),
     ];
+
     for (reply, code) in cases {
         let (found, envelope, stderr) = parse(&review, reply);
         assert_eq!(
@@ -62,6 +63,7 @@ fn json_holds_the_whole_response() {
     assert_eq!(envelope["updates"][0]["content"], "Done.\n");
     assert_eq!(envelope["proposals"][0]["what"], "content_update x");
     assert_eq!(envelope["complete"], false);
+
     let span = &envelope["proposals"][0]["span"];
     let (start, end) = (
         span["start"].as_u64().unwrap() as usize,
@@ -77,6 +79,7 @@ fn text_output_shows_the_location_of_each_problem() {
         "reply.txt",
         "<message>Saved.</message>\nä <action type=\"save_decision\"><key>a</key></action>\n",
     );
+
     let run = project.run(&[
         "parse",
         "reply.txt",
@@ -90,6 +93,7 @@ fn text_output_shows_the_location_of_each_problem() {
         run.stdout,
         "message    Saved.\nother text ä\ncomplete   yes\n"
     );
+
     let expected = "warning: refused action save_decision: `category` is missing\n --> reply.txt:2:3\n  |\n\
                     2 | ä <action type=\"save_decision\"><key>a</key></action>\n  |   ";
     assert_eq!(run.stderr, format!("{expected}{}\n", "^".repeat(50)));
@@ -147,6 +151,7 @@ fn template_text_is_recognised_as_prompt() {
         "{}",
         run.stdout
     );
+
     std::fs::remove_file(project.root().join("templates/system/BASE-review.md")).unwrap();
     assert_eq!(project.run(&args).code, 6);
 }
@@ -158,6 +163,7 @@ fn nonce_binds_a_verdict_to_its_turn() {
     let bare = b"<review>PASS</review>";
     let args = ["--mode", "review", "--run", "k3f9"];
     assert_eq!(parse(&args, named).1["verdict"], "PASS");
+
     for reply in [&bare[..], &other[..]] {
         let (code, envelope, _) = parse(&args, reply);
         assert_eq!(
@@ -165,6 +171,7 @@ fn nonce_binds_a_verdict_to_its_turn() {
             (6, &json!("wrong_run"))
         );
     }
+
     assert_eq!(
         parse(
             &args,
@@ -173,6 +180,7 @@ fn nonce_binds_a_verdict_to_its_turn() {
         .0,
         6
     );
+
     let severe = b"<review run=\"k3f9\">NEEDS_CHANGES</review>\n<review run=\"k3f9\">PASS</review>";
     assert_eq!(parse(&args, severe).1["verdict"], "NEEDS_CHANGES");
     TestProject::new()
@@ -220,6 +228,7 @@ fn bad_arguments_are_reported() {
     project
         .run(&["parse", "no.txt", "--finish", "maybe"])
         .fails(2, &["maybe"]);
+
     project.write("r.txt", "x");
     project
         .run(&["parse", "r.txt", "--mode", "fly"])

@@ -49,8 +49,10 @@ fn run_block(block: &str) -> String {
         .env_remove("XDG_CONFIG_HOME")
         .output()
         .unwrap();
+
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{shown}");
+
     shown.replace(&project.home().display().to_string(), "~")
 }
 
@@ -91,6 +93,7 @@ fn is_shown_by(shown: &str, real: &str) -> bool {
         };
         at = found + part.len();
     }
+
     shown.ends_with("…\n") || at == real.len()
 }
 
@@ -110,6 +113,7 @@ fn without_sizes(block: &str) -> String {
             word.to_owned()
         }
     };
+
     let line = |line: &str| {
         line.split_whitespace()
             .map(word)
@@ -117,6 +121,7 @@ fn without_sizes(block: &str) -> String {
             .join(" ")
             + "\n"
     };
+
     block.lines().map(line).collect()
 }
 
@@ -132,6 +137,7 @@ fn first_command_works() {
         .unwrap();
     let project = TestProject::new();
     let mut command = project.command(&args.split_whitespace().collect::<Vec<_>>());
+
     let run = Run::from(command.env("TMPDIR", project.home()).output().unwrap());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
@@ -181,11 +187,13 @@ fn readme_commands_archive_a_change_from_a_clone() {
         .iter()
         .find(|block| block.contains("agentd init"))
         .unwrap();
+
     let (clone, steps) = block.split_once('\n').unwrap();
     assert!(
         clone.starts_with("git clone ") && clone.ends_with(" && cd project"),
         "{clone}"
     );
+
     let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
     let path = format!(
         "{}:{}:{}",
@@ -208,9 +216,11 @@ fn readme_commands_archive_a_change_from_a_clone() {
         .env_remove("XDG_STATE_HOME")
         .output()
         .unwrap();
+
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("Merge agentd/add-login: Add login"), "{said}");
+
     let clone = project.root().parent().unwrap().join("clone");
     assert!(
         fs::read_to_string(clone.join("greet.sh"))

@@ -15,6 +15,7 @@ fn enable_commented_lines(draft: &str) -> (Settings, usize) {
         line.starts_with('[')
             || (line.contains('=') && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
     };
+
     let mut count = 0;
     let mut text = String::new();
     for line in draft.lines() {
@@ -28,6 +29,7 @@ fn enable_commented_lines(draft: &str) -> (Settings, usize) {
         text.push_str(line);
         text.push('\n');
     }
+
     (Settings::default().overlaid(&text, "draft").unwrap(), count)
 }
 
@@ -64,6 +66,7 @@ fn configuration_folder_of_another_user_is_refused() {
     use std::os::unix::fs::PermissionsExt;
 
     let project = TestProject::new();
+
     // A repository that contains `.config/agentd` must not provide the user's settings.
     let relative = Run::from(project.command(&["log"]).env("HOME", ".").output().unwrap());
     relative.fails(3, &["FileUnusable", "is not an absolute path", "set HOME"]);
@@ -85,6 +88,7 @@ fn configuration_folder_of_another_user_is_refused() {
         );
         fs::set_permissions(&path, before).unwrap();
     }
+
     project.run(&["template", "list"]).ok();
     if nix::unistd::geteuid().is_root() {
         std::os::unix::fs::chown(folder.join("agents.yaml"), Some(65_534), None).unwrap();

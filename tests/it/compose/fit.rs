@@ -112,6 +112,7 @@ impl Case {
                 );
             }
         }
+
         let (floor, cap) = (self.floor, self.cap);
         let manifest = format!(
             "format: 1\nname: trial\ndescription: A trial.\nstart: go\nrendering: flat\nlayers:\n{layers}  \
@@ -236,6 +237,7 @@ proptest! {
     fn never_over_budget_and_never_less_in_a_larger_window(case in any_case()) {
         let (_folder, pack) = case.pack();
         let mut before: Option<Vec<(String, usize)>> = None;
+
         for window in WINDOWS {
             let draft = match case.draft(&pack, window) {
                 Ok(draft) => draft,
@@ -254,6 +256,7 @@ proptest! {
             }
             before = Some(ranks);
         }
+
         prop_assert!(before.is_some(), "4,000 tokens are enough for every case");
     }
 
@@ -366,6 +369,7 @@ proptest! {
         prop_assert_eq!(count(&|line| line == "---"), 3, "{}", text);
         prop_assert_eq!(count(&|line| line.starts_with('#') && line.to_lowercase().ends_with("said")), 1);
         prop_assert_eq!(count(&|line| line.starts_with('#') && line.ends_with("instructions")), 1);
+
         let squeezed = text.replace(' ', "");
         prop_assert_eq!(squeezed.matches("<session_state").count(), 1, "{}", text);
         prop_assert_eq!(squeezed.matches("</session_state").count(), 1, "{}", text);

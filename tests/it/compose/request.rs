@@ -51,6 +51,7 @@ fn model_without_tokenizer_is_not_counted_as_o200k() {
         model: Some(model.clone()),
         ..Request::new("Hello")
     }));
+
     let built = report(&with_count(
         Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
     ));

@@ -20,6 +20,7 @@ fn o200k_counts_match_published_values() {
         ("お誕生日おめでとう", 8),
         ("", 0),
     ];
+
     for (text, tokens) in cases {
         let count = counter.count(text);
         assert_eq!(
@@ -39,10 +40,12 @@ fn other_families_use_factor_and_margin() {
     };
     let english = "word ".repeat(1_000);
     let exact = count("gpt-4o", &english).tokens as f64;
+
     let claude = count("claude-sonnet-5-5", &english);
     assert_eq!(claude.kind, CountKind::Calibrated);
     assert_eq!(claude.tokens as f64, (exact * 1.55).ceil());
     assert_eq!(claude.upper_bound as f64, (exact * 1.55 * 1.23).ceil());
+
     let japanese = "東京の天気はどうですか。".repeat(50);
     let exact = count("gpt-4o", &japanese).tokens as f64;
     assert_eq!(
@@ -84,6 +87,7 @@ fn hostile_text_is_counted_completely() {
 fn section_9_1_and_appendix_c_the_twelve_models() {
     use Reliability::{High, Low, Medium as Fair, VeryHigh};
     use Tier::{Full, Medium, Minimal};
+
     let expected = [
         ("gpt-4o", 128_000, Full, High, High),
         ("gpt-4o-mini", 128_000, Full, High, High),
@@ -99,6 +103,7 @@ fn section_9_1_and_appendix_c_the_twelve_models() {
         ("mistral:7b", 32_768, Medium, Fair, Fair),
     ];
     let catalogue = catalogue();
+
     for (id, window, tier, xml, following) in expected {
         let model = catalogue.find(id).unwrap();
         let found = (
@@ -116,6 +121,7 @@ fn inconsistent_catalogue_is_refused() {
     let row = "  - {id: a, provider: p, window: 1, tokenizer: t, tier: full, xml_reliability: high, instruction_following: high, source: s}\n";
     let head = "format: 1\nas_of: x\ntokenizers: {t: {kind: exact}}\nmodels:\n";
     assert!(Catalogue::read(&format!("{head}{row}"), "m").is_ok());
+
     let cases = [
         (
             format!("{head}{row}{row}"),
@@ -138,6 +144,7 @@ fn inconsistent_catalogue_is_refused() {
             (1, "format 1"),
         ),
     ];
+
     for (text, (line, words)) in cases {
         let error = Catalogue::read(&text, "m").unwrap_err();
         assert_eq!(
@@ -167,10 +174,12 @@ fn commands_show_models_and_count_tokens() {
     project
         .run(&["models", "show", "nope"])
         .fails(3, &["UnknownModel", "[[models]]"]);
+
     project
         .write("a.txt", "hello world")
         .write("agentd/packs/sdd/pack.yaml", "broken: [");
     assert_eq!(project.run(&["tokens", "a.txt"]).ok(), "2\n");
+
     let json = project
         .run_with_stdin(
             &["tokens", "--json", "--model", "claude-sonnet-5-5"],
@@ -181,6 +190,7 @@ fn commands_show_models_and_count_tokens() {
         json["count"],
         serde_json::json!({"tokens": 4, "upper_bound": 4, "kind": "calibrated"})
     );
+
     let unknown = project.run(&["tokens", "a.txt", "--model", "nope"]);
     assert!(
         unknown
@@ -188,6 +198,7 @@ fn commands_show_models_and_count_tokens() {
             .contains("`nope` is not in the catalogue: medium, 32768 tokens assumed")
     );
     assert!(unknown.stderr.contains("guess"));
+
     let row = "[[models]]\nid = \"mine\"\nprovider = \"me\"\nwindow = 4096\ntokenizer = \"llama3\"\ntier = \"minimal\"\n\
                xml_reliability = \"low\"\ninstruction_following = \"low\"\nsource = \"me\"\n";
     project.write("agentd/config.toml", format!("format = 1\n{row}"));
@@ -197,6 +208,7 @@ fn commands_show_models_and_count_tokens() {
             .ok()
             .contains("4096 tokens")
     );
+
     project.write(
         "agentd/config.toml",
         format!("format = 1\n{}", row.replace("llama3", "x")),
@@ -214,6 +226,7 @@ fn measured_factor_corrects_counts_and_bounds() {
         ..TokenizerSpec::default()
     })
     .corrected(1.5);
+
     for text in [
         "hello world",
         "fn main() { println!(\"<x>\") }",
@@ -233,6 +246,7 @@ fn measured_factor_corrects_counts_and_bounds() {
             "{text}"
         );
     }
+
     let halved = Counter::new(TokenizerSpec::default()).corrected(0.5);
     assert!(halved.max_tokens_for_bytes(11) >= halved.max_tokens("hello world"));
 }

@@ -69,6 +69,7 @@ fn expected_elements(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, Str
             prompt.system_prompt().to_owned(),
         ));
     }
+
     for item in prompt.context() {
         let element = match item.kind() {
             ContextKind::File => "file",
@@ -81,6 +82,7 @@ fn expected_elements(prompt: &UnifiedPrompt) -> Vec<(String, Option<String>, Str
             item.content().to_owned(),
         ));
     }
+
     elements.push((
         "instructions".to_owned(),
         None,
@@ -225,12 +227,14 @@ fn non_canonical_document_is_refused_with_location() {
             (2, 2),
         ),
     ];
+
     for (xml, place) in cases {
         let error = UnifiedPrompt::from_xml(xml).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::XmlInvalid);
         let found = error.place().map(|place| (place.line, place.column));
         assert_eq!(found, Some(place), "{xml}\n{error:#}");
     }
+
     for xml in [
         "",
         "x",

@@ -45,6 +45,7 @@ fn metadata(features: &[&str]) -> Value {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -69,6 +70,7 @@ fn used_packages(metadata: &Value, all_kinds: bool) -> BTreeSet<String> {
             }
         }
     }
+
     found
 }
 

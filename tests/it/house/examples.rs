@@ -70,6 +70,7 @@ fn small_window_shortens_blocks_and_marks_estimates() {
     let totals: Vec<&str> = text.lines().rev().take(2).collect();
     assert!(totals[1].ends_with(" tokens, Calibrated"), "{text}");
     assert!(totals[0].ends_with(" tokens, Exact"), "{text}");
+
     let tokens = |line: &str| line.split(' ').next().unwrap().parse::<u64>().unwrap();
     assert!(2 * tokens(totals[1]) < tokens(totals[0]), "{text}");
 }
@@ -113,6 +114,7 @@ fn chat_http_sends_each_message_with_the_turns_before_it() {
         .unwrap()
         .write_all(b"A thief learns to trust.\nShe is called Ada.\n")
         .unwrap();
+
     let output = chat.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(
@@ -122,13 +124,16 @@ fn chat_http_sends_each_message_with_the_turns_before_it() {
 
     let second: Value = serde_json::from_str(&server.body(2)).unwrap();
     let messages = second["messages"].as_array().unwrap();
+
     let (system, turns) = messages.split_first().unwrap();
     assert_eq!(system["role"], "system");
+
     let roles: Vec<&str> = turns
         .iter()
         .map(|turn| turn["role"].as_str().unwrap())
         .collect();
     assert!(roles.ends_with(&["user", "assistant", "user"]), "{roles:?}");
+
     let texts = turns.iter().map(|turn| turn["content"].as_str().unwrap());
     let last: Vec<&str> = texts.rev().take(3).collect();
     assert!(last[2].contains("A thief learns to trust."), "{last:?}");
@@ -147,6 +152,7 @@ fn review(verdict: &str, severity: &str) -> Output {
         git.current_dir(&root).args(command).args(arguments);
         assert!(git.status().unwrap().success());
     };
+
     project.write("price.py", "price = 1\n");
     git(&["add", "price.py"]);
     git(&["commit", "--quiet", "--message=first"]);
@@ -213,6 +219,7 @@ fn run_change_merges_the_change() {
     };
     Repository::create(&project.root(), &git, "A program that greets").unwrap();
     let mut command = Command::new(program("run_change"));
+
     command
         .arg(project.root())
         .arg(project.home().join("worktrees"))
@@ -231,6 +238,7 @@ fn run_change_merges_the_change() {
          archive: \n\
          Over { done: true }\n"
     );
+
     let greeting = project.read("greet.sh");
     assert!(greeting.contains("${1:-world}"), "{greeting}");
 }
@@ -241,6 +249,7 @@ fn every_module_page_has_an_example() {
     let read = |path: &str| fs::read_to_string(repository().join("src").join(path)).ok();
     let front_page = read("lib.rs").unwrap();
     let mut modules = 0;
+
     for module in front_page
         .lines()
         .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
@@ -259,6 +268,7 @@ fn every_module_page_has_an_example() {
         );
         modules += 1;
     }
+
     assert!(modules >= 15, "{modules}");
 
     let page = front_page

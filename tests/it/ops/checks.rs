@@ -58,6 +58,7 @@ impl CheckFolders {
     ) -> Vec<Check> {
         let stop_file = self.root().join(self.stop_file);
         let marker = format!("checks-{}", self.root().display());
+
         let checks = run_checks(&CheckJob {
             root: &self.root(),
             folder: &self.calls(),
@@ -77,6 +78,7 @@ impl CheckFolders {
             "a process outlived its check"
         );
         assert!(!self.calls().exists());
+
         checks.unwrap()
     }
 
@@ -110,6 +112,7 @@ fn checks_pass_by_exit_code_and_output_keeps_its_order() {
         "hello\n".to_owned(),
         format!("{}\n", root.display()),
     ];
+
     for ((check, end), (command, output)) in
         checks.iter().zip(ends).zip(commands.iter().zip(&outputs))
     {
@@ -119,7 +122,9 @@ fn checks_pass_by_exit_code_and_output_keeps_its_order() {
         );
         assert_eq!(check.output, *output);
     }
+
     assert!(!all_passed(&checks), "one failed");
+
     let told: Vec<Option<CheckEnd>> = told.into_inner().into_iter().map(|(_, end)| end).collect();
     let expected: Vec<Option<CheckEnd>> = ends.iter().flat_map(|end| [None, Some(*end)]).collect();
     assert_eq!(told, expected, "the start and the end of each are reported");
@@ -137,6 +142,7 @@ fn hanging_check_is_killed_and_the_next_one_runs() {
             timeout: Some(HANG),
             ..CheckCommand::new(&slow)
         };
+
         let checks = place.run(
             &[CheckCommand::new("echo begun; sleep 600"), slow],
             &|_, _| {},
@@ -152,8 +158,10 @@ fn hanging_check_is_killed_and_the_next_one_runs() {
             CheckEnd::Passed,
             "its own time limit is longer"
         );
+
         checks[0].output == "begun\n"
     };
+
     assert!(
         GROWING_LIMITS.into_iter().any(has_begun),
         "check output is not kept"
@@ -190,11 +198,13 @@ fn secrets_are_redacted_in_check_output() {
         .environment
         .0
         .push(("MY_API_KEY".into(), value.into()));
+
     let check = place.run_one("echo key=$MY_API_KEY; printf 'tOp-sec\\033[0mret-value-1\\n'");
     assert_eq!(
         check.output,
         "key=[secret MY_API_KEY]\n[secret MY_API_KEY]\n"
     );
+
     // A secret that crosses the start of the kept part.
     for shift in [65_010, 65_020, 65_030] {
         let check = place.run_one(&format!(
@@ -227,6 +237,7 @@ fn checks_see_no_secret_and_no_git_variables() {
     ];
     let environment = Environment(names.map(|name| (name.into(), "short".into())).to_vec());
     let (seen, withheld) = workspace.check_environment(&environment).unwrap();
+
     let seen: Vec<&str> = seen
         .0
         .iter()
@@ -258,6 +269,7 @@ fn secret_variables_are_recognised_by_name() {
             wrong.push(line);
         }
     }
+
     assert!(secret >= 136 && plain >= 50, "{secret} {plain}");
     assert!(wrong.is_empty(), "{wrong:?}");
 }
@@ -277,8 +289,10 @@ fn url_with_a_password_is_a_secret() {
         ("HTTP_PROXY".into(), url.into()),
         ("NO_PROXY".into(), "http://localhost:80".into()),
     ]);
+
     let (seen, withheld) = workspace.check_environment(&environment).unwrap();
     assert_eq!((seen.0.len(), withheld), (1, vec!["HTTP_PROXY".to_owned()]));
+
     let secrets = Secrets::new(workspace.secret_values(&environment).unwrap());
     let shown = secrets
         .redact("407 for me with hunter2hunter2, tried http://me:hunter2hunter2@proxy:3128")
@@ -308,12 +322,14 @@ fn variable_named_in_settings_is_passed_to_checks() {
             .to_vec(),
     );
     let (seen, withheld) = workspace.check_environment(&environment).unwrap();
+
     let seen: Vec<&str> = seen
         .0
         .iter()
         .map(|(name, _)| name.to_str().unwrap())
         .collect();
     assert_eq!((seen, withheld.len()), (vec!["TEST_DATABASE_URL"], 2));
+
     project.write(
         "agentd/config.toml",
         "format = 1\n[review]\nenv = [\"*\"]\n",
@@ -336,6 +352,7 @@ fn end_of_long_output_is_kept_and_the_cut_is_reported() {
     assert_eq!(check.end, CheckEnd::Passed);
     assert!(check.output.len() <= 64 * 1024, "{}", check.output.len());
     assert!(check.output.len() > 60 * 1024, "{}", check.output.len());
+
     let (first, rest) = check.output.split_once('\n').unwrap();
     assert!(
         first.starts_with("[… 9,93") && first.ends_with(" bytes left out …]"),
@@ -346,6 +363,7 @@ fn end_of_long_output_is_kept_and_the_cut_is_reported() {
         "{:?}",
         &rest[rest.len() - 40..]
     );
+
     // Any bytes result in a text.
     let bytes = place.run_one("head -c 300000 /dev/urandom; exit 1");
     assert_eq!(bytes.end, CheckEnd::Failed { code: Some(1) });
@@ -356,6 +374,7 @@ fn missing_command_fails_and_missing_scan_tool_is_skipped() {
     let place = CheckFolders::new();
     let scan = CheckCommand::scan("echo scanned", "no-such-tool-of-anyone");
     let there = CheckCommand::scan("echo scanned; exit 1", "sh");
+
     let checks = place.run(
         &[
             CheckCommand::new("no-such-command-of-anyone x"),
@@ -376,6 +395,7 @@ fn missing_command_fails_and_missing_scan_tool_is_skipped() {
     );
     assert_eq!(checks[2].end, CheckEnd::Failed { code: Some(1) });
     assert!(all_passed(&checks[1..2]) && !all_passed(&checks[..1]) && !all_passed(&checks[2..]));
+
     let killed = place.run_one("echo x; kill -9 $$");
     assert_eq!(killed.end, CheckEnd::Failed { code: None });
     assert_eq!(killed.output, "x\n[ended by signal 9]\n");
@@ -417,10 +437,12 @@ fn missing_folder_is_an_error() {
             tell: &|_, _| {},
         })
     };
+
     assert!(
         job(&place.root()).is_err(),
         "there is no folder for its output"
     );
+
     fs::remove_file(place.root().join(".agentd")).unwrap();
     assert!(
         job(&place.root().join("nowhere")).is_err(),
@@ -459,6 +481,7 @@ fn report_fences_cannot_be_closed_by_output() {
             .collect::<Vec<_>>()
             .join("\n")
     };
+
     let expected = format!(
         "| check | result | seconds |\n\
          |---|---|---|\n\

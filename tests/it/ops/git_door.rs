@@ -115,6 +115,7 @@ impl World {
         ] {
             fs::copy(&evil, hooks.join(hook)).unwrap();
         }
+
         let (evil, hooks) = (evil.to_str().unwrap(), hooks.to_str().unwrap());
         let user = [
             ("commit.gpgSign", "true"),
@@ -135,6 +136,7 @@ impl World {
             ("core.quotePath", "true"),
             ("gc.auto", "1"),
         ];
+
         // Settings of the repository. A filter in the user's own settings would be intended.
         let own = [
             "filter.evil.clean",
@@ -198,6 +200,7 @@ impl World {
         ] {
             git.args(["-c", setting]);
         }
+
         let output = git.args(args).output().unwrap();
         let shown: Vec<_> = args.iter().map(AsRef::as_ref).collect();
         assert!(
@@ -205,6 +208,7 @@ impl World {
             "{shown:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
+
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -261,6 +265,7 @@ impl World {
                 }
             }
         }
+
         found.sort();
         found
     }

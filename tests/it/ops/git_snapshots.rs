@@ -77,6 +77,7 @@ fn tracked_folder_replaced_by_an_ignored_link_is_a_change() {
 fn edit_right_after_a_commit_is_detected() {
     let project = Project::new();
     let file = project.in_tree("a.txt");
+
     for round in 0..20 {
         write(&file, format!("{round:04} committed\n"));
         let commit = project.worktree.commit("Change").unwrap().unwrap();
@@ -150,6 +151,7 @@ fn replaced_commondir_is_ignored() {
         names(&project.worktree.changed("main").unwrap()),
         [".gitattributes", "a.txt"]
     );
+
     let commit = project.worktree.commit("Change").unwrap().unwrap();
     assert!(!mark.exists());
     assert_eq!(
@@ -160,6 +162,7 @@ fn replaced_commondir_is_ignored() {
     // Proves that the trap works.
     let other = Project::new();
     let mark = redirect_commondir(&other);
+
     git_words(&other.worktree.path, &["add", "-A"]);
     assert!(mark.exists());
 }

@@ -56,9 +56,11 @@ fn review(project: &TestProject, user: Option<u32>) -> String {
     if let Some(user) = user {
         command.uid(user).gid(user);
     }
+
     let run = Run::from(command.output().unwrap());
     assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("sh spy.sh: passed"), "{}", run.stderr);
+
     let seen = fs::read(project.home().join("seen")).unwrap();
     let seen = String::from_utf8_lossy(&seen).replace('\0', "\n");
     assert_eq!(
@@ -66,6 +68,7 @@ fn review(project: &TestProject, user: Option<u32>) -> String {
         2,
         "the guard and agentd: {seen}"
     );
+
     seen
 }
 
@@ -97,6 +100,7 @@ fn unprivileged_check_cannot_read_agentd_or_its_guard() {
         }
         change_owner(project.root().parent().unwrap(), user);
     }
+
     let seen = review(&project, user);
     for words in [KEY, "environment read", "memory read", "files read"] {
         assert!(!seen.contains(words), "{words}: {seen}");

@@ -167,6 +167,7 @@ fn hostile_project() -> TestProject {
         fs::create_dir_all(&hooks).unwrap();
         fs::copy(evil, hooks.join(hook)).unwrap();
     }
+
     project
         .write("a.txt", "one\n")
         .write("reply.txt", "<review>PASS</review>\n")
@@ -264,6 +265,7 @@ fn plain_git_runs_the_trap() {
             "git {args:?} ran nothing: this repository proves nothing"
         );
     }
+
     // Each one alone, so that none hides that another has no effect.
     for name in ["core.fsmonitor", "diff.external", "filter.evil.clean"] {
         let project = TestProject::new();
@@ -278,6 +280,7 @@ fn plain_git_runs_the_trap() {
             .write("a.txt", "two\n")
             .write(".gitattributes", "* filter=evil\n");
         git(&project, &["config", name, evil.to_str().unwrap()]);
+
         git(
             &project,
             &[if name == "core.fsmonitor" {
@@ -316,6 +319,7 @@ fn list_of_commands_is_complete() {
     let names = list
         .lines()
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+
     for name in names
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")

@@ -39,8 +39,10 @@ fn git_command_ends_when_agentd_is_killed() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+
         until_written(&begun, "begun");
         until("agentd does not run git", || waits_for_git(child.id()));
+
         child.kill().unwrap();
         child.wait().unwrap();
         until("git is alive", || holders.are_gone());

@@ -55,6 +55,7 @@ fn diff_lists_huge_files_without_reading_them() {
         diff.left_out,
         [":(glob)*", "sub/untracked.bin", "tracked.bin"].map(left_out_by_size)
     );
+
     let files: Vec<(&str, &Status)> = diff
         .files
         .iter()
@@ -103,6 +104,7 @@ fn commit_refuses_huge_files_by_name() {
         refused.to_string(),
         "there are files that are too large to be committed: huge.bin (20480 MiB)"
     );
+
     let changed = worktree.changed("HEAD").unwrap();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].path, "huge.bin");
@@ -154,6 +156,7 @@ fn commands_do_not_read_huge_files() {
             .contains("not shown  core.dump (it is too large: 20480 MiB)"),
         "{reviewed:?}"
     );
+
     let commands: [(&[&str], bool, i32); 5] = [
         (&["status"], false, 0),
         (&["doctor"], false, 0),

@@ -111,6 +111,7 @@ impl Bakery {
             let own = project.user_folder().join("packs/bakery").join(&file);
             write(&own, text);
         }
+
         let log = Log::default();
         let is_stuck = Arc::new(AtomicBool::new(false));
 
@@ -208,6 +209,7 @@ fn failed_request_stops_the_unconditional_steps() {
     let report = bakery.sell(&reply).unwrap();
 
     assert_eq!(bakery.log(), ["broken", "door"]);
+
     let details: Vec<_> = report
         .settlements
         .iter()
@@ -230,10 +232,12 @@ fn later_turn_finishes_pending_steps() {
     let bakery = Bakery::new(SELL);
     bakery.is_stuck.store(true, Ordering::SeqCst);
     let reply = format!("{}{}Sold.\n", ring("broken"), ring("door"));
+
     let stopped = bakery
         .sell(&format!("{}Sold.\n", ring("door")))
         .unwrap_err();
     assert_eq!(stopped.message(), "the till is stuck");
+
     let planned = [
         ("bell.ring", "door", StepTrigger::Reply),
         ("till.close", "till", StepTrigger::Always),
@@ -278,6 +282,7 @@ fn operation_of_the_wrong_kind_is_refused_before_any_call() {
              files.write, findings.note, git.commit, git.merge, git.squash, specs.merge, tasks.tick, till.close",
         ),
     ];
+
     for (sell, message, hint) in cases {
         let bakery = Bakery::new(&sell);
         let refused = bakery.sell("Sold.\n").unwrap_err();

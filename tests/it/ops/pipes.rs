@@ -51,6 +51,7 @@ fn named_pipe_does_not_block_a_command() {
                     std::fs::create_dir_all(project.root().join("sub/nested/.git/objects"))
                         .unwrap();
                 }
+
                 replace_by_pipe(&project, name);
                 let reviewed = run(&project, &["review", "--trust"], true);
                 assert!([3, 7].contains(&reviewed.code), "{name}: {reviewed:?}");
@@ -62,6 +63,7 @@ fn named_pipe_does_not_block_a_command() {
                     reviewed.stderr.contains("is not a regular file"),
                     "{name}: {reviewed:?}"
                 );
+
                 for args in [
                     &["status"][..],
                     &["log"],
@@ -119,6 +121,7 @@ fn named_pipe_made_by_an_agent_fails_the_turn() {
         "Done.",
     );
     let args = ["fix", "Go", "--trust", "--agent", "piper"];
+
     let fixed = run(&project, &args, false);
     assert_eq!(fixed.code, 5, "{fixed:?}");
     assert!(
@@ -166,12 +169,14 @@ fn named_pipe_in_place_of_a_ledger_file_is_refused() {
                 &["LedgerUnusable", &format!("{name} is not what agentd made")],
             );
         }
+
         let checked = run(&project, &["doctor"], false);
         assert_eq!(checked.code, 1, "{checked:?}");
         assert!(
             checked.stdout.contains("is not what agentd made"),
             "{checked:?}"
         );
+
         run(&project, &["prompt", "plan", "Go"], false).ok();
     }
 }

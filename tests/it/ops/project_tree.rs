@@ -45,6 +45,7 @@ fn only_ignore_rules_of_the_repository_apply() {
     ] {
         project.write(path, "");
     }
+
     project
         .write(".gitignore", "*.log\n!keep.log\n/target\nbuild/\n")
         .write("src/.gitignore", "gen/\n*.tmp\n");
@@ -53,6 +54,7 @@ fn only_ignore_rules_of_the_repository_apply() {
         .write(".git/info/exclude", "docs\n")
         .write(".agentd/ledger.db", "");
     write(&project.home().join(".config/git/ignore"), "src\n");
+
     let expected =
         ".github/\n  ci.yml\n.gitignore\n.ignore\ndocs/\nkeep.log\nsrc/\n  .gitignore\n  keep.rs";
     assert_eq!(tree(&project, WIDE), expected);
@@ -82,6 +84,7 @@ fn shown_and_git(project: &TestProject) -> (Vec<String>, Vec<String>) {
             ),
         }
     }
+
     let listed = std::process::Command::new("git")
         .args([
             "-c",
@@ -163,6 +166,7 @@ fn tree_omits_files_that_git_ignores() {
     ] {
         project.write(path, "");
     }
+
     let (shown, git) = shown_and_git(&project);
     assert_eq!(shown, git);
     assert!(git.len() > 15 && git.len() < 40, "{git:?}");

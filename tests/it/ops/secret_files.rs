@@ -33,6 +33,7 @@ fn secret_file_names_are_refused() {
         "service-account-prod.json",
         "main.tfvars",
     ];
+
     for name in names {
         project.write(name, format!("KEY={CANARY}\n"));
         for flag in ["--file", "--artifact"] {
@@ -42,6 +43,7 @@ fn secret_file_names_are_refused() {
                 .fails(3, &["usually holds secrets", "--force-secret-files"]);
             assert!(!told.contains(CANARY), "{name}");
         }
+
         let forced = project
             .run(&[
                 "prompt",
@@ -54,6 +56,7 @@ fn secret_file_names_are_refused() {
             .ok();
         assert!(forced.contains(CANARY), "{name}");
     }
+
     // The project tree shows only their names.
     let prompt = project.run(&["prompt", "plan", "Go"]).ok();
     assert!(prompt.contains("server.pem") && !prompt.contains(CANARY));

@@ -50,6 +50,7 @@ fn pack_is_equal_from_folder_and_from_memory() {
     });
     let in_memory = Pack::from_files("bakery", files).unwrap();
     let user = Places::new(None, Some(repository().join("tests/data")));
+
     let on_disk = Pack::load("bakery", &user).unwrap();
     assert_eq!(on_disk.owner, Owner::User);
 
@@ -59,6 +60,7 @@ fn pack_is_equal_from_folder_and_from_memory() {
             .unwrap()
             .text()
     };
+
     assert!(in_memory.modes.len() > 1);
     for mode in in_memory.modes.keys() {
         assert_eq!(prompt(&in_memory, mode), prompt(&on_disk, mode), "{mode}");
@@ -70,6 +72,7 @@ fn errors_of_a_pack_in_memory_have_a_location() {
     let error = Pack::from_files("greeter", [("pack.yaml", MANIFEST)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PackInvalid);
     assert_eq!(error.message(), "there is no file identity.md");
+
     let place = error.place().unwrap();
     assert_eq!(
         (place.origin.as_str(), place.line),
@@ -82,6 +85,7 @@ fn errors_of_a_pack_in_memory_have_a_location() {
         error.message().contains("memory:packs/greeter/pack.yaml"),
         "{error}"
     );
+
     let error = Pack::from_files("../greeter", [("pack.yaml", MANIFEST)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NameInvalid);
 }

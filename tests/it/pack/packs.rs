@@ -91,6 +91,7 @@ fn closed_gate_keeps_the_mode_and_is_reported() {
         report["report"]["closed_gate"],
         "done(\"files.write\") >= 2"
     );
+
     for reply in [
         "<crust>BURNT</crust>",
         "<crust>GOLDEN</crust>\n\n<crust>PALE</crust>",
@@ -180,6 +181,7 @@ fn actions_run_only_as_the_pack_allows() {
             "`times` is not of the type integer",
         ),
     ];
+
     for (mode, reply, reason) in cases {
         let report = turn(&project, mode, "ORDER", reply);
         let proposals = report["report"]["proposals"].as_array().unwrap();
@@ -195,6 +197,7 @@ fn actions_run_only_as_the_pack_allows() {
             "{reply}"
         );
     }
+
     assert_eq!(
         files_below(&project.root().join("agentd/changes")).len(),
         1,
@@ -223,16 +226,19 @@ fn action_schema_is_enforced() {
         .write("agentd/packs/bakery/actions.yaml", actions.join("\n"))
         .write("agentd/changes/monday/recipe.md", "Flour\n");
     let weigh = |content: &str| WEIGH.replace("500 g", content);
+
     let report = turn(&project, "mix", "ORDER", &weigh("[1, 2]"));
     assert_eq!(
         report["report"]["proposals"][0]["reason"],
         "`content` is not of the type array"
     );
+
     turn(&project, "mix", "ORDER", &weigh("[\"500 g\"]"));
     assert_eq!(
         project.read("agentd/changes/monday/weights.md"),
         "[\"500 g\"]"
     );
+
     let report = turn(
         &project,
         "bake",
@@ -351,6 +357,7 @@ fn prose_over_its_budget_is_a_finding() {
         "{}",
         run.stdout
     );
+
     let json = project.run(&["pack", "check", "bakery", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json[0]["name"], "bakery");
@@ -478,6 +485,7 @@ fn list_and_show_describe_packs() {
         list.contains("bakery     project   Bread, from the recipe to the counter."),
         "{list}"
     );
+
     let show = project.run(&["pack", "show", "bakery"]).ok();
     for words in [
         "mix   otherwise → bake",
@@ -487,6 +495,7 @@ fn list_and_show_describe_packs() {
     ] {
         assert!(show.contains(words), "{words:?} is not in:\n{show}");
     }
+
     let json = project.run(&["pack", "show", "bakery", "--json"]).json();
     assert_eq!(json["modes"]["bake"]["next"]["otherwise"], "sell");
     assert_eq!(json["markers"]["crust"][2], "BURNT");
@@ -504,6 +513,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
     let project = TestProject::new();
     project.run(&["pack", "new", "letters"]).ok();
     assert_eq!(project.run(&["pack", "check", "letters"]).code, 0);
+
     let prompt = project
         .run(&["prompt", "draft", "Thank the referee", "--pack", "letters"])
         .ok();
@@ -511,6 +521,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
         prompt.ends_with("<instructions>Thank the referee</instructions>\n</prompt>\n"),
         "{prompt}"
     );
+
     project.write("agentd/packs/letters/identity.md", "Mine.");
     assert!(
         project
@@ -519,6 +530,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
             .contains("kept agentd/packs/letters/identity.md")
     );
     assert_eq!(project.read("agentd/packs/letters/identity.md"), "Mine.");
+
     project.run(&["pack", "new", "null"]).ok();
     assert_eq!(
         project.run(&["pack", "check", "null"]).code,
@@ -541,6 +553,7 @@ fn project_overrides_one_text_of_a_shipped_pack() {
         "agentd/packs/foreman/identity.md",
         "# THE FOREWOMAN\n\nShe leads.\n",
     );
+
     let run = project.run(&["prompt", "architect", "Go", "--pack", "foreman"]);
     assert!(
         run.stderr

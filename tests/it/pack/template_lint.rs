@@ -56,6 +56,7 @@ fn each_missing_part_is_named() {
                 &format!("no section `## {section}`"),
             );
         }
+
         for variable in &mode.variables {
             let placeholder = format!("{{{{{variable}}}}}");
             check_without(
@@ -65,10 +66,12 @@ fn each_missing_part_is_named() {
                 &format!("{placeholder} is not used"),
             );
         }
+
         for verdict in &mode.verdicts {
             let marker = format!("<review>{verdict}</review>");
             check_without(&name, &text, &marker, &format!("{marker} is not asked for"));
         }
+
         if mode.task_status {
             check_without(
                 &name,
@@ -96,6 +99,7 @@ fn each_missing_part_is_named() {
                 "<content_update target= is not spoken of",
             );
         }
+
         check_without(&name, &text, "<thought>", "<thought> is not spoken of");
         check_without(
             &name,
@@ -103,6 +107,7 @@ fn each_missing_part_is_named() {
             "<instructions>",
             "does not hand over to <instructions>",
         );
+
         for word in &mode.focus {
             let found = findings(&name, &without_word(&text, word));
             let named =
@@ -133,8 +138,10 @@ fn unexpected_content_is_named_with_its_line() {
     );
     project.write("templates/system/BASE-plan.md", &plan);
     project.write("templates/system/CODEX-plan.md", "---\nnope: 1\n---\n");
+
     let run = project.run(&["template", "check"]);
     assert_eq!(run.code, 1);
+
     let expected = [
         "templates/system/BASE-plan.md:16: {{ SKELETON }} is text; write {{SKELETON}} (placeholder)",
         "templates/system/BASE-plan.md:14: <review>REJECTED</review> is no verdict of this mode (marker)",
@@ -153,6 +160,7 @@ fn unexpected_content_is_named_with_its_line() {
         "{}",
         run.stderr
     );
+
     project.run(&["template", "check", "GEMINI-plan"]).ok();
     project
         .run(&["template", "check", "NO-plan"])
@@ -186,6 +194,7 @@ fn likely_mistakes_are_named() {
         "templates/system/BASE-review.md: templates/system/BASE-review.md is empty (readable)",
         "is a link that leads nowhere (readable)",
     ];
+
     for words in expected {
         assert!(
             run.stdout.contains(words),
@@ -193,6 +202,7 @@ fn likely_mistakes_are_named() {
             run.stdout
         );
     }
+
     let challenge =
         std::fs::read_to_string(repository().join("templates/system/CODEX-challenge.md")).unwrap();
     let softened = challenge.replace(
@@ -208,6 +218,7 @@ fn likely_mistakes_are_named() {
         .replace('\n', "\r\n");
     project.write("templates/system/BASE-plan.md", crlf);
     let run = project.run(&["template", "check"]);
+
     for words in [
         "CODEX-challenge.md: it does not say: You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review> (sentence)",
         "<review>FAIL</review> is no verdict (marker)",
@@ -221,12 +232,14 @@ fn likely_mistakes_are_named() {
             run.stdout
         );
     }
+
     project
         .run(&["prompt", "review", "x"])
         .fails(4, &["is empty", "--built-in"]);
     project
         .run(&["prompt", "archive", "x"])
         .fails(3, &["is a link that leads nowhere"]);
+
     let shown = project
         .run(&["template", "show", "review", "--built-in"])
         .ok();

@@ -73,6 +73,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
 
     // A marker with a wrong value, then none: the gate opens only after more than three turns.
     let gate = json!("marker(\"crust\") == \"GOLDEN\" or mode_turns > 3");
+
     for (turns, reply) in [
         (1, "<crust>PALE</crust>\n"),
         (2, "Looks good.\n"),
@@ -85,11 +86,13 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
         );
         assert_eq!(report["closed_gate"], gate, "{reply}");
     }
+
     let report = bake(&project, "bake", "<crust>PALE</crust>\n");
     assert_eq!(
         (&report["turn"], &report["state"]["mode"]),
         (&json!(6), &json!("sell"))
     );
+
     let report = bake(
         &project,
         "sell",
@@ -102,6 +105,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
     assert_eq!(report["state"]["ended"], true, "{report:#}");
 
     assert_eq!(calls(&project, "baker"), 7, "each turn has cost one call");
+
     let log = project.run(&["log", "monday", "--json"]).json();
     let rows: Vec<_> = log
         .as_array()
@@ -111,6 +115,7 @@ fn custom_pack_completes_a_run_with_marker_action_and_gate() {
         .collect();
     assert_eq!(rows, ["mix", "mix", "bake", "bake", "bake", "bake", "sell"]);
     assert_eq!(log[3]["result"], "unclear", "the turn without the marker");
+
     let shown = project.run(&["show", "monday"]).ok();
     assert!(shown.contains("next       done"), "{shown}");
 }
@@ -131,17 +136,20 @@ fn fact_in_the_first_reply_opens_the_gate() {
 fn finished_session_continues_when_a_mode_is_entered() {
     let project = bakery();
     bake(&project, "sell", "Sold.\n");
+
     let report = bake(&project, "mix", &format!("{RECIPE}{WEIGHED}Ready.\n"));
     assert_eq!(
         (&report["state"]["ended"], &report["state"]["mode"]),
         (&Value::Null, &json!("bake"))
     );
+
     bake(&project, "sell", "Sold.\n");
     let report = bake(&project, "sell", "Sold once more.\n");
     assert_eq!(
         (&report["turn"], &report["state"]["ended"]),
         (&json!(4), &json!(true))
     );
+
     let shown = project.run(&["show", "monday/1"]).ok();
     assert!(
         shown.contains("next       done") && !shown.contains("next       mix"),
@@ -171,9 +179,11 @@ fn queue_identities_take_turns_with_a_command() {
         ),
         ("hook-executor", &[], "Look after it", "Looked.\n"),
     ];
+
     for (number, (mode, more, text, reply)) in identities.into_iter().enumerate() {
         let base = [&[mode, text][..], &queue, more].concat();
         let shown = project.run(&[&["prompt"], &base[..]].concat()).ok();
+
         let report = turn(&project, &base, reply).report()["report"].clone();
         assert_eq!(
             (&report["turn"], &report["mode"]),
@@ -184,6 +194,7 @@ fn queue_identities_take_turns_with_a_command() {
             reply.trim()
         );
         assert_eq!(report["state"]["ended"], true);
+
         let called = call(&project, "baker", number + 1);
         assert_eq!(
             called.stdin, shown,
@@ -194,6 +205,7 @@ fn queue_identities_take_turns_with_a_command() {
             "{mode}"
         );
     }
+
     let log = project.run(&["log", "q", "--json"]).json();
     let modes: Vec<_> = log
         .as_array()
@@ -202,6 +214,7 @@ fn queue_identities_take_turns_with_a_command() {
         .map(|row| &row["mode"])
         .collect();
     assert_eq!(modes, ["supervisor", "task-agent", "hook-executor"]);
+
     let starts: Vec<String> = (1..4)
         .map(|number| {
             call(&project, "baker", number)
@@ -243,6 +256,7 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
         "book",
     ];
     let mut first = Vec::new();
+
     for turns in [12, 13, 14] {
         let path = state(&project, turns);
         let args = [&base[..], &["--state", &path]].concat();
@@ -256,7 +270,9 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
             "it was shown before"
         );
     }
+
     assert_eq!(first, [2, 5, 5]);
+
     // A new session starts from the beginning.
     let path = state(&project, 14);
     let fresh = [
@@ -283,6 +299,7 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
         !shown.contains("ASSISTANT: Yes."),
         "the replies of earlier turns are part of the history: {shown}"
     );
+
     turn(&project, &base, "Yes.\n");
     assert_eq!(
         call(&project, "baker", 5).stdin,

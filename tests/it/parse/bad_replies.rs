@@ -116,6 +116,7 @@ fn large_json_reply_is_parsed_within_bounds() {
         sent: vec![&prompt],
         ..Context::default()
     };
+
     let response = parse::parse(&reply, &grammar("foreman", "architect"), &context);
     assert!(has_no_effect(&response) && response.proposals.len() == 100);
     assert!(
@@ -159,6 +160,7 @@ fn reply_that_repeats_the_prompt_has_no_effect() {
         let assembly = assemble(&workspace, &state, &ask).unwrap();
         repeats_itself(&assembly.draft, &grammar("sdd", mode));
     }
+
     let work = work("section_6_1");
     let said = [ConversationTurn {
         user: "Go.".to_owned(),
@@ -179,6 +181,7 @@ fn repeats_itself(draft: &agentd::compose::Draft, grammar: &Grammar) {
         .iter()
         .map(|segment| segment.text.as_str())
         .collect();
+
     for nonce in [None, Some("preview")] {
         let context = Context {
             sent: sent.clone(),

@@ -141,6 +141,7 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
             reply.splice(at..at, piece.repeat(count));
         }
     }
+
     reply.truncate(LONGEST);
 }
 
@@ -154,12 +155,14 @@ pub(crate) fn check_response(
     let spans = response.problems.iter().map(|problem| &problem.span);
     let spans = spans.chain(response.actions.iter().map(|action| &action.span));
     let spans = spans.chain(response.updates.iter().map(|update| &update.span));
+
     for span in spans.chain(response.proposals.iter().map(|proposal| &proposal.span)) {
         assert!(
             span.start <= span.end && span.end <= reply.len(),
             "{span:?}"
         );
     }
+
     assert!(response.actions.len() <= 64 && response.proposals.len() <= 256);
     assert!(
         response
@@ -173,6 +176,7 @@ pub(crate) fn check_response(
             .iter()
             .all(|update| !update.target.trim().is_empty())
     );
+
     let reviews: Vec<ReviewResult> = response
         .markers
         .iter()
@@ -185,12 +189,14 @@ pub(crate) fn check_response(
         assert!(!response.complete && response.actions.is_empty() && response.updates.is_empty());
         assert!(!reviews.contains(&ReviewResult::Pass) && reviews.len() == response.markers.len());
     }
+
     if context.nonce == Some(NONCE) && !grammar.verdicts.is_empty() {
         assert!(
             reviews.is_empty(),
             "no verdict can carry the nonce of this turn"
         );
     }
+
     if context.outcome == FAILED {
         assert!(response.message.is_empty());
     }
@@ -253,17 +259,20 @@ fn fuzz_replies() {
     let mut chance = Chance(env_number("AGENTD_FUZZ_SEED").unwrap_or(1).max(1));
     let start = Instant::now();
     let (mut count, mut bytes, mut slowest) = (0_u64, 0, (Duration::ZERO, Vec::new()));
+
     while limit.map_or(count < SHORT, |limit| start.elapsed() < limit) {
         let (reply, sent) = chance.pick(&corpus);
         let mut reply = reply.clone();
         for _ in 0..=chance.below(12) {
             mutate(&mut chance, &mut reply, &corpus);
         }
+
         // A prompt that contains text of the reply, or one that does not.
         let quoted = String::from_utf8_lossy(&reply[chance.random_range(reply.len())]).into_owned();
         let sent = if chance.below(2) == 0 { sent } else { &quoted };
         let (grammar, context) = (chance.pick(&grammars), context(&mut chance, sent));
         let began = Instant::now();
+
         let done = catch_unwind(AssertUnwindSafe(|| {
             let response = parse::parse(&reply, grammar, &context);
             if began.elapsed() > slowest.0 {
@@ -277,8 +286,10 @@ fn fuzz_replies() {
             "run {count}: {}\n{context:?}",
             reply.escape_ascii()
         );
+
         (count, bytes) = (count + 1, bytes + reply.len());
     }
+
     if limit.is_some() {
         let (time, reply) = slowest;
         let line = format!(

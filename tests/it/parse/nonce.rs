@@ -102,6 +102,7 @@ fn nonce_is_in_every_review_tag_of_the_prompt() {
             }
         }
     }
+
     for mode in ["implement", "archive"] {
         let prompt = project.run(&["prompt", mode, "Go"]).ok();
         assert!(
@@ -135,6 +136,7 @@ fn nonce_changes_no_value_file_artifact_or_instruction() {
     ];
     let json = project.run(&args).json();
     let system = json["parts"]["system_prompt"].as_str().unwrap();
+
     // A value that would close a tag of the template is escaped.
     let escaped = forged.replace("</review>", "<\\/review>");
     assert!(
@@ -162,11 +164,13 @@ fn every_rendering_includes_the_nonce() {
     project.write("a.txt", "A");
     let line = last_line("PASS|NEEDS_REVISION|REJECTED");
     let args = ["prompt", "challenge", "Go", "--file", "a.txt", "--format"];
+
     let flat = project.run(&[&args[..], &["flat"]].concat()).ok();
     assert!(
         flat.contains("# instructions\n\nGo\n\nEnd your reply ") && flat.ends_with(&line),
         "{flat}"
     );
+
     for (format, path) in [("chat", "/1/content"), ("tools", "/messages/0/content")] {
         let json = project.run(&[&args[..], &[format]].concat()).json();
         assert!(
@@ -190,6 +194,7 @@ fn nonce_setting_accepts_only_known_values() {
         );
         project.run(&["prompt", "review", "Go"])
     };
+
     let off = shown("off").ok();
     assert!(
         !off.contains("run=")
@@ -197,6 +202,7 @@ fn nonce_setting_accepts_only_known_values() {
         "{off}"
     );
     assert_eq!(shown_nonce(&shown("on").ok()), "preview");
+
     let faults = [
         "ConfigInvalid",
         "agentd/config.toml:2:17",
@@ -210,6 +216,7 @@ fn nonce_setting_accepts_only_known_values() {
         Workspace::open(project.root(), WorkspaceOptions::default()).unwrap(),
         Recorder::default(),
     );
+
     take(
         &workspace,
         &MemoryStore::default(),
@@ -234,6 +241,7 @@ fn nonce_text_is_pinned() {
         (&block["class"], &block["zone"]),
         (&"pinned".into(), &"turn".into())
     );
+
     let mut models = "format = 1\n".to_owned();
     let windows: Vec<u64> = (1..=20).map(|step| 1_500 + 100 * step).collect();
     for window in &windows {
@@ -242,6 +250,7 @@ fn nonce_text_is_pinned() {
              xml_reliability = \"low\"\ninstruction_following = \"low\"\nsource = \"made up\"\n"
         ));
     }
+
     project.write("agentd/config.toml", models);
     let fits = |window: &u64| {
         let run = project.run(&["prompt", "review", "Go", "--model", &format!("w{window}")]);
@@ -256,6 +265,7 @@ fn nonce_text_is_pinned() {
         run.fails(3, &["BudgetTooSmall", "instructions"]);
         false
     };
+
     let fitting = windows.iter().filter(|window| fits(window)).count();
     assert!((1..windows.len()).contains(&fitting), "{fitting}");
 }
@@ -278,6 +288,7 @@ fn each_turn_has_a_new_nonce_and_an_equal_prompt() {
     let project = TestProject::new();
     let workspace = Workspace::open(project.root(), WorkspaceOptions::default()).unwrap();
     let recorder = Recorder::default();
+
     // A nonce given by the caller is for previews. A turn generates its own.
     let ask = TurnRequest {
         nonce: Some(Nonce::preview()),
@@ -317,12 +328,14 @@ fn nonce_is_deterministic_and_visible_in_the_draft() {
         };
         assemble(&workspace, &state, &ask).unwrap().draft
     };
+
     assert_eq!(
         draft("sdd", "review").rendered(),
         draft("sdd", "review").rendered()
     );
     assert_eq!(shown_nonce(&draft("sdd", "review").rendered()), "k3f9x2ab");
     assert_eq!(draft("sdd", "review").nonce, Some(nonce.clone()));
+
     for (pack, name) in [
         ("sdd", "implement"),
         ("foreman", "architect"),
@@ -330,6 +343,7 @@ fn nonce_is_deterministic_and_visible_in_the_draft() {
     ] {
         assert_eq!(draft(pack, name).nonce, None, "{name}");
     }
+
     // A pack whose prose shows no verdict mentions no nonce, and requires none in a reply.
     project.write("templates/system/BASE-review.md", "Review it.");
     project.write("agentd/packs/sdd/verdict.md", "Say what you think.");
@@ -342,10 +356,12 @@ fn values_cannot_set_the_nonce() {
     project
         .write("agentd/project.md", "Run {{NONCE}}, {{VERDICTS}}.")
         .write("a.txt", "{{NONCE}}");
+
     let prompt = project
         .run(&["prompt", "plan", "Use {{NONCE}}", "--file", "a.txt"])
         .ok();
     assert_eq!(shown_nonce(&prompt), "preview");
+
     for text in [
         "Run {{NONCE}}, {{VERDICTS}}.",
         "<file path=\"a.txt\">{{NONCE}}</file>",
@@ -353,6 +369,7 @@ fn values_cannot_set_the_nonce() {
     ] {
         assert!(prompt.contains(text), "{text}");
     }
+
     for pair in ["NONCE=abcd", "VERDICTS=PASS"] {
         project
             .run(&["prompt", "plan", "x", "--set", pair])
@@ -396,6 +413,7 @@ fn layer_that_names_the_nonce_keeps_working() {
             .run(&["prompt", mode, "Go", "--pack", "letters"])
             .ok()
     };
+
     let expected = "The run is preview: `<review run=\"preview\">PASS|NEEDS_REVISION</review>`.";
     assert!(prompt("check").contains(expected), "{}", prompt("check"));
     assert!(!prompt("draft").contains("The run is"));
@@ -425,8 +443,10 @@ fn script_answers_with_the_nonce_of_its_prompt() {
             .wait(Duration::ZERO)
             .map(|reply| reply.unwrap().text)
     };
+
     let reply = "<review run=\"{{NONCE}}\">PASS</review> {{NONCE}}";
     let expected = "<review run=\"k3f9x2ab\">PASS</review> k3f9x2ab";
+
     for prompt in [
         "x `<review run=\"k3f9x2ab\">PASS|REJECTED</review>` <review run=\"older123\">",
         "a run=\"script\", <review run=\"\">, <review run=\"X Y\">, <review run=\"k3f9x2ab\">",
@@ -434,6 +454,7 @@ fn script_answers_with_the_nonce_of_its_prompt() {
     ] {
         assert_eq!(send(prompt, reply).unwrap(), expected, "{prompt}");
     }
+
     for prompt in [
         "",
         "<review>PASS</review>",

@@ -193,9 +193,11 @@ proptest! {
         grammar.verdicts = ReviewResult::ALL.to_vec();
         let whole = parse::parse(&reply, &grammar, &Context::default());
         let known = effects(&whole);
+
         // Two updates of one target with different texts invalidate each other. Before the second
         // one, the first is valid.
         let refused: Vec<String> = whole.proposals.iter().map(|proposal| proposal.what.to_string()).collect();
+
         for end in (0..reply.len()).filter(|&end| reply.is_char_boundary(end)) {
             let part = parse::parse(&reply[..end], &grammar, &Context::default());
             for effect in effects(&part) {
@@ -227,15 +229,18 @@ proptest! {
         let plain = verdict(&format!("{}\n\n{}\n", line(first), line(second)), &sent);
         let reply = format!("{}\n\n{}\n\n{}\n", line(first), wrap.around(&inside), line(second));
         let found = verdict(&reply, &sent);
+
         // A thought whose closing tag is in code is not closed: it may extend over the second
         // verdict, or end at a message inside it. Then the milder of several verdicts may remain,
         // but never PASS.
         let open = wrap == Wrap::Thought && inside.contains('`') && found != Ok(Some(ReviewResult::Pass));
+
         // Two verdicts alone may repeat the prompt, while two with a quote between them do not.
         // After a quote of the prompt, a verdict may count as part of it. Then the other remains,
         // but never PASS.
         let other = [Ok(first), Ok(second)].contains(&found) && found != Ok(Some(ReviewResult::Pass));
         let own = told && (found == Ok(first.max(second)) || other);
+
         // The result may become doubtful or more severe, but never milder.
         let severer = found.as_ref().ok().copied().flatten() > plain.as_ref().ok().copied().flatten().max(Some(ReviewResult::Pass));
         prop_assert!(found.is_err() || found == plain || severer || open || own, "{plain:?} became {found:?}: {reply}");

@@ -47,6 +47,7 @@ fn complete_reply_needs_no_repair() {
     ] {
         assert_eq!(repair(&reply, &review), None, "{reply}");
     }
+
     let architect = grammar("foreman", "architect");
     for reply in [
         "Hello.",
@@ -64,6 +65,7 @@ fn complete_reply_needs_no_repair() {
 fn repair_names_the_line_and_the_rule() {
     let review = grammar("sdd", "review");
     let plain = "<review>PASS</review>";
+
     for (reply, complaint) in [
         (
             format!("Fine.\n\n{}\n\nOne more thing.", tag("PASS")),
@@ -110,6 +112,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
         .unwrap()
         .with_system("Be strict.")
         .with_file("a.rs", "fn a() {}");
+
     let prompt = repair(&reply, &review)
         .unwrap()
         .prompt(
@@ -124,6 +127,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
         (prompt.context()[0].name(), prompt.context()[0].content()),
         ("your reply", reply.as_str())
     );
+
     let form = tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
     assert_eq!(
         prompt.instructions(),
@@ -142,6 +146,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
 fn parts_repair_includes_the_prompt_and_the_reply() {
     let broken = "<action type=\"save_decision\"><category>world</category><key>moons";
     let reply = format!("<message>Saved.</message>\n{broken}");
+
     let repair = repair(&reply, &grammar("foreman", "architect")).unwrap();
     assert_eq!(repair.kind, RepairKind::Parts);
     assert_eq!(
@@ -154,10 +159,12 @@ fn parts_repair_includes_the_prompt_and_the_reply() {
         .with_system("Role.")
         .with_file("a.md", "A");
     let replies = [reply.clone(), "Sorry.".to_owned()];
+
     let prompt = repair
         .prompt("Words of the pack.", &original, &replies)
         .unwrap();
     assert_eq!(prompt.system_prompt(), "Role.\n\n---\n\nWords of the pack.");
+
     let items: Vec<(&str, &str)> = prompt
         .context()
         .iter()
@@ -192,6 +199,7 @@ fn reply_without_a_judgement_is_requested_again() {
             "{reply}"
         );
     }
+
     let answer = format!(
         "<content_update target=\"REVIEW.md\">\nFine.\n</content_update>\n{}",
         tag("PASS")
@@ -219,6 +227,7 @@ fn answer_replaces_only_the_requested_parts() {
             "<action type=\"save_decision\"><category>world</category><key>{key}</key><value>{value}</value></action>"
         )
     };
+
     let first = format!(
         "<thinking>t</thinking><message>m</message>{}<action type=\"save_decision\"><key>b",
         action("a", "1")
@@ -230,6 +239,7 @@ fn answer_replaces_only_the_requested_parts() {
         action("c", "3")
     );
     let response = merged(&first, &answer, &architect);
+
     let keys: Vec<_> = response
         .actions
         .iter()
@@ -245,6 +255,7 @@ fn answer_replaces_only_the_requested_parts() {
         ("m", 1)
     );
     assert!(response.proposals.is_empty() && response.complete);
+
     let unanswered = merged(&first, "I will not.", &architect);
     assert_eq!(
         (unanswered.actions.len(), unanswered.proposals.len()),
@@ -306,6 +317,7 @@ fn repaired_verdict_never_hides_a_more_severe_one() {
         verdict(&format!("# NEEDS_CHANGES\n\n{}", tag("PASS")), &tag("PASS")),
         None
     );
+
     // A mode may have no verdict of that severity.
     let plan = grammar("sdd", "plan");
     let merged = merged(&tag("REJECTED"), &tag("NEEDS_REVISION"), &plan);
@@ -334,11 +346,13 @@ fn malformed_action_makes_pass_unclear() {
         tag("PASS")
     );
     assert!(parse::verdict(&read(&broken, &review), &review).is_err());
+
     let quoted = format!(
         "`<action type=\"finding\"><file>a.rs</file></action>`\n\n{}",
         tag("PASS")
     );
     assert!(parse::verdict(&read(&quoted, &review), &review).is_err());
+
     // A verdict in code is requested in its form, and a bare PASS does not replace it.
     let repair = repair(&quoted, &review).unwrap();
     assert_eq!(repair.kind, RepairKind::Parts);
@@ -351,6 +365,7 @@ fn malformed_action_makes_pass_unclear() {
         verdict_of(&merged(&quoted, &tag("PASS"), &review), &review),
         None
     );
+
     // An unknown verdict is shown with the valid forms. The agent may repeat its verdict.
     let unknown = format!(
         "<action type=\"comment\"><text>Nice.</text></action>\n\n{}",
@@ -361,6 +376,7 @@ fn malformed_action_makes_pass_unclear() {
         verdict_of(&merged(&unknown, &tag("PASS"), &review), &review),
         Some(ReviewResult::Pass)
     );
+
     let severe = broken.replace("PASS", "NEEDS_CHANGES");
     assert_eq!(
         verdict_of(&read(&severe, &review), &review),
@@ -393,10 +409,12 @@ proptest! {
         let (first, answer) = (read(&first.concat(), &review), read(&answer.concat(), &review));
         let merged = merge_answer(first.clone(), answer.clone(), &review);
         let before = parse::verdict(&first, &review);
+
         let after = verdict_of(&merged, &review);
         if let Ok(Some(before)) = before {
             prop_assert!(after.is_none_or(|after| after >= before), "{before} became {after:?}");
         }
+
         if after == Some(ReviewResult::Pass) {
             let stated = first.verdict_doubts.iter().chain(&answer.verdict_doubts).any(|doubt| doubt.stated.is_some());
             let passes = |response: &Response| {
@@ -467,13 +485,16 @@ fn turn_repairs_up_to_the_limit_and_counts_the_calls() {
     assert_eq!((code, &report["report"]["verdict"]), (0, &json!("PASS")));
     assert_eq!(report["report"]["repairs"], 1);
     assert_eq!(report["report"]["state"]["mode"], "implement");
+
     // No repair without the option.
     let (code, report) = turn(&["Fine.", "<review>PASS</review>"], "0");
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(0)));
+
     // Two failed attempts are enough: there is no third request.
     let (code, report) = turn(&["Fine.", "Well.", "Hm.", "<review>PASS</review>"], "2");
     assert_eq!((code, &report["report"]["repairs"]), (6, &json!(2)));
     assert_eq!(report["report"]["state"]["progress"]["repairs"], 2);
+
     // A repair call that fails does not discard the original reply.
     let (code, report) = play(
         &json!([{"reply": "Fine."}, {"end": "crashed", "code": 3}]),

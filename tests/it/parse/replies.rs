@@ -56,6 +56,7 @@ fn hostile_replies_are_parsed_completely() {
         "[",
         "&lt;",
     ];
+
     for shape in shapes {
         let reply = shape.repeat(30_000 / shape.len());
         for end in ["", "</review>", "</content_update>", "\n\n`"] {
@@ -66,6 +67,7 @@ fn hostile_replies_are_parsed_completely() {
             );
         }
     }
+
     let runs: String = (1..2_000)
         .map(|length| format!("{} ", "`".repeat(length)))
         .collect();
@@ -98,6 +100,7 @@ fn wrapped_text_never_moves_a_verdict_towards_pass() {
         .ok()
         .flatten()
     };
+
     for (open, close) in wraps {
         for inside in ReviewResult::ALL {
             let wrapped = format!("{open}<review>{inside}</review>{close}");
@@ -136,6 +139,7 @@ fn alternative_tag_names_are_parsed() {
         .tags
         .insert("urteil".to_owned(), "review".to_owned());
     let reply = "<mensaje>Hola.</mensaje> fuera <Urteil>REJECTED</Urteil>";
+
     let response = parse::parse(reply, &grammar, &Context::default());
     assert_eq!(
         (response.message.as_str(), response.stray.as_str()),

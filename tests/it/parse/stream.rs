@@ -52,6 +52,7 @@ fn stream_can_be_split_anywhere() {
         let case = ReplyCase::read(&read_case(&name));
         let (reply, grammar, context) = (case.reply.as_slice(), case.grammar(), case.context());
         let response = parse::parse(reply, &grammar, &context);
+
         let whole = read([reply], &grammar, &context);
         assert_eq!(whole.1, response, "{name}");
         assert_eq!(
@@ -59,6 +60,7 @@ fn stream_can_be_split_anywhere() {
             whole,
             "{name}, byte by byte"
         );
+
         let step = if reply.len() > 100 { 5 } else { 1 };
         for at in (0..reply.len()).step_by(step) {
             let (before, after) = reply.split_at(at);
@@ -112,6 +114,7 @@ fn text_of_a_well_formed_reply_is_its_message() {
         "Größe: 漢字 😀 <b>bold</b> <br/>\n~~~\n<think>\n~~~\n",
         "``two ` ticks <thought>``, \\`one <i>tick</i>\\`, and one more ` alone",
     ];
+
     for message in messages {
         for reply in [
             format!("<message>{message}</message>\n"),
@@ -262,6 +265,7 @@ fn text_is_emitted_as_soon_as_possible() {
             (">c", " c"),
         ],
     ];
+
     for pieces in table {
         let mut stream = Stream::new(grammar());
         let found: Vec<String> = pieces
@@ -302,6 +306,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
         b"\xC0\x80\x80<mess\xC2age>a</message>",
         b"\xEF\xBB\xBFa\xEF\xBB",
     ];
+
     for reply in replies {
         let text = String::from_utf8_lossy(reply);
         assert_eq!(
@@ -310,6 +315,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
             "{text:?}"
         );
     }
+
     let bytes = b"a\xFF\xE6\xBCb\xF0\x9F\x98";
     assert_eq!(
         read(bytes.chunks(1), grammar(), &Context::default()).0,
@@ -345,6 +351,7 @@ fn hostile_replies_are_streamed_completely() {
         "\\",
         " ",
     ];
+
     for shape in shapes {
         let mut stream = Stream::new(grammar());
         let reply = shape.repeat(60_000 / shape.len());

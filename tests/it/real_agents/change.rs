@@ -79,18 +79,21 @@ fn gemini_plans_codex_challenges_and_reviews_claude_implements() {
         "{}",
         run.stderr
     );
+
     for path in ["gemini.txt", "codex.txt"] {
         assert!(
             !tree.join(path).exists(),
             "{path} was written in a phase that only reads"
         );
     }
+
     assert_eq!(fs::read_to_string(&greet).unwrap(), "echo \"Hello, $1!\"\n");
     assert!(
         troupe.tool_result(Cli::Codex, 2).contains("rejected"),
         "{}",
         troupe.tool_result(Cli::Codex, 2)
     );
+
     let shell = troupe.tool_result(Cli::Codex, 3);
     assert!(
         shell.contains("Read-only file system") || shell.contains("Permission denied"),
@@ -102,6 +105,7 @@ fn gemini_plans_codex_challenges_and_reviews_claude_implements() {
     );
 
     let status = troupe.run(&["status"]).ok();
+
     for words in [
         "greet",
         "implement",
@@ -204,6 +208,7 @@ fn verdicts(troupe: &Troupe) -> Vec<String> {
         shown["spent"]["micro_dollars"].as_u64().unwrap() > 0,
         "{shown}"
     );
+
     let verdict = |pair: &Value| {
         format!(
             "{} {}",
@@ -211,6 +216,7 @@ fn verdicts(troupe: &Troupe) -> Vec<String> {
             pair[1].as_str().unwrap()
         )
     };
+
     shown["verdicts"]
         .as_array()
         .unwrap()
@@ -235,6 +241,7 @@ fn claude_plans_and_reviews_gemini_challenges_codex_implements() {
             "*** Begin Patch\n*** Update File: greet.sh\n@@\n-{from}\n+{to}\n*** End Patch\n"
         ))
     };
+
     let (first, broken) = ("echo \"Hello, $1!\"", "echo \"Goodbye, ${1:-world}!\"");
     let outside = "sh check.sh; git add -A; git commit -qm mine; echo x >../out";
     let codex = [
@@ -274,6 +281,7 @@ fn claude_plans_and_reviews_gemini_challenges_codex_implements() {
         ["plan PASS", "challenge PASS", "review PASS", "review PASS"],
         "the first PASS of the review does not count: a check has failed"
     );
+
     let shell = troupe.tool_result(Cli::Codex, 5);
     assert!(
         shell.contains("Hello, Ada!") && shell.contains("index.lock"),
@@ -301,6 +309,7 @@ fn claude_plans_and_reviews_gemini_challenges_codex_implements() {
         "{}",
         troupe.tool_result(Cli::Gemini, 2)
     );
+
     troupe.check_isolation(Cli::Claude, &tree, 3, 4);
     troupe.check_isolation(Cli::Gemini, &tree, 1, 2);
     troupe.check_isolation(Cli::Codex, &tree, 3, 6);
@@ -321,11 +330,13 @@ fn codex_and_gemini_challenge_concurrently() {
         reply["delay"] = json!(4);
         reply
     };
+
     let revised = text_reply("It is.\n<review run=\"{{NONCE}}\">PASS</review>\n");
     let (claude, pass) = (
         [troupe.reply("plan"), revised],
         troupe.reply("challenge_pass"),
     );
+
     // A finding is resolved if all reviewers say so.
     let settled = troupe.reply("challenge_settled");
     let codex = [slow(pass), settled.clone()];
@@ -334,8 +345,10 @@ fn codex_and_gemini_challenge_concurrently() {
         .add_agent(Cli::Claude, &claude)
         .add_agent(Cli::Codex, &codex)
         .add_agent(Cli::Gemini, &gemini);
+
     let run = troupe.run(&["run", "greet", "Greet the world", "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let events: Vec<Value> = run
         .stdout
         .lines()
@@ -357,6 +370,7 @@ fn codex_and_gemini_challenge_concurrently() {
         "both are called before one has answered"
     );
     assert_eq!(order.len(), 12);
+
     let challenge = fs::read_to_string(tree.join("agentd/changes/greet/CHALLENGE.md")).unwrap();
     for words in ["# codex: PASS", "# gemini: PASS", "- **Status**: settled"] {
         assert!(challenge.contains(words), "{challenge}");
@@ -371,11 +385,13 @@ fn codex_and_gemini_challenge_concurrently() {
         ],
         "of PASS and NEEDS_REVISION the worse counts"
     );
+
     let plans = troupe.calls(Cli::Claude);
     assert!(
         plans[1].stdin.contains("### C1 - What of an empty name?")
             && plans[1].stdin.contains("# codex: PASS")
     );
+
     for cli in [Cli::Claude, Cli::Codex, Cli::Gemini] {
         troupe.check_isolation(cli, &tree, 2, 2);
     }
@@ -389,12 +405,15 @@ fn settings_left_in_the_worktree_by_an_agent_are_ignored() {
         return;
     };
     let (plan, pass) = (troupe.reply("plan"), troupe.reply("challenge_pass"));
+
     troupe
         .add_agent(Cli::Claude, &[plan])
         .add_agent(Cli::Gemini, &[pass]);
     assert_eq!(troupe.run(&["plan", "greet", "Greet the world"]).code, 0);
+
     let ran = troupe.project.home().join("ran");
     let servers = json!({"mcpServers": {"x": {"command": "touch", "args": [ran]}}});
+
     write(
         &troupe.tree("greet").join(".gemini/settings.json"),
         servers.to_string(),

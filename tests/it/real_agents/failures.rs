@@ -53,6 +53,7 @@ fn rate_limit_that_passes() {
         };
         stage.settings("[limits]\nmax_wait_seconds = 9");
         let before = Instant::now();
+
         let turn = stage.turn("plan", &[]);
         assert_eq!(turn.ok()["calls"], 2, "{cli:?}");
         assert!(before.elapsed().as_secs() >= 2, "{cli:?}");

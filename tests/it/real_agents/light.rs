@@ -47,8 +47,10 @@ fn branch_is_reviewed_by_each_agent() {
         ];
         troupe.add_agent(cli, &replies);
         let before = git(&root, &["status", "--porcelain"]);
+
         let run = troupe.run(&["review", "--agent", cli.name(), "--model", cli.model()]);
         assert_eq!(run.code, code, "{cli:?}: {}\n{}", run.stdout, run.stderr);
+
         let finding = "new.sh:1: minor: Without an argument it removes /. [F1]\n";
         assert!(run.stdout.starts_with(finding), "{cli:?}: {}", run.stdout);
         assert!(
@@ -62,6 +64,7 @@ fn branch_is_reviewed_by_each_agent() {
             run.stderr
         );
         assert_eq!(git(&root, &["status", "--porcelain"]), before, "{cli:?}");
+
         let prompt = &troupe.calls(cli)[0].stdin;
         assert!(
             prompt.contains("+rm -rf $1/*") && prompt.contains("+# <review>PASS"),
@@ -72,6 +75,7 @@ fn branch_is_reviewed_by_each_agent() {
             "{cli:?} has not read it: {}",
             troupe.tool_result(cli, 2)
         );
+
         troupe.check_isolation(cli, &root, 1, 2);
     });
 }
@@ -107,6 +111,7 @@ fn claude_and_codex_fix_a_bug() {
         ];
         troupe.add_agent(cli, &replies);
         troupe.project.write("mine.txt", "Work in no commit.\n");
+
         let run = troupe.run(&[
             "fix",
             "Greet the world",
@@ -131,6 +136,7 @@ fn claude_and_codex_fix_a_bug() {
             "echo \"Hello, ${1:-world}!\"\n",
             "{cli:?}"
         );
+
         let prompts = troupe.calls(cli);
         assert!(
             prompts[1].stdin.contains("${1:-world}"),
@@ -140,6 +146,7 @@ fn claude_and_codex_fix_a_bug() {
             fs::read_to_string(root.join("mine.txt")).unwrap(),
             "Work in no commit.\n"
         );
+
         troupe.check_isolation(cli, &tree, 2, 4);
     });
 }

@@ -23,6 +23,7 @@ fn is_complete_in_itself(called: &RecordedCall) {
             assert!(!same, "{argument}");
         }
     }
+
     for name in called.variables() {
         for part in ["SYSTEM", "SESSION_ID", "RESUME", "PROMPT"] {
             assert!(!name.contains(part), "{name}");
@@ -37,6 +38,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         let Some(mut stage) = Stage::set(cli, |_| json!([{"text": text}])) else {
             return;
         };
+
         // Files that would give the agent a session or other instructions exist, and must not reach
         // it.
         let system = stage.project.home().join("system.md");
@@ -51,12 +53,15 @@ fn scenario_executing_a_proposal_without_session_resume() {
                 .variables
                 .insert(name.to_owned(), system.clone().into());
         }
+
         for number in [1, 2] {
             stage.turn("plan", &["--change", "feature-x"]).ok();
             let called = stage.recorded_call(number);
             is_complete_in_itself(&called);
+
             // The recorded input is the XML of the prompt and nothing else.
             assert_eq!(called.stdin, stage.sent_prompt(), "{cli:?}");
+
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.instructions(), super::REQUEST);
             assert_eq!(
@@ -69,6 +74,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
                 "{cli:?}: other instructions were sent"
             );
         }
+
         assert_eq!(
             stage.recorded_call(1).argv,
             stage.recorded_call(2).argv,
@@ -93,16 +99,19 @@ fn scenario_transitioning_system_prompts_to_xml() {
         let document = roxmltree::Document::parse(&called.stdin).unwrap();
         let part = document.root_element().first_element_child().unwrap();
         assert_eq!(part.tag_name().name(), "system_prompt");
+
         let system: String = part.children().filter_map(|child| child.text()).collect();
         let template = stage
             .run(&["template", "show", "implement", "--agent", cli.name()])
             .ok();
         let body = template.rsplit("---\n").next().unwrap();
+
         let (start, _) = body.split_once("{{").unwrap();
         assert!(
             start.len() > 500 && system.contains(start.trim()),
             "{cli:?}: {system}\n{start}"
         );
+
         // It reaches the model unchanged, as text of the user.
         assert_eq!(stage.server.requests()[0]["prompt"], "whole", "{cli:?}");
     });
@@ -140,23 +149,27 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
             return;
         };
         stage.settings("verdict_nonce = \"off\"");
+
         let missing = stage.turn("challenge", &["--change", "add-login"]);
         assert_eq!(
             (missing.code, &missing.report["fault"]["kind"]),
             (6, &json!("MissingReviewMarker")),
             "{cli:?}"
         );
+
         let reply = stage.run(&["show", "last", "--reply"]).ok();
         assert_eq!(
             parse_review_marker(&reply).unwrap_err().kind(),
             ErrorKind::MissingReviewMarker
         );
+
         let turn = stage.turn("challenge", &["--change", "add-login"]);
         assert_eq!(
             turn.report["report"]["verdict"], "NEEDS_REVISION",
             "{cli:?}: {}",
             turn.report
         );
+
         let reply = stage.run(&["show", "last", "--reply"]).ok();
         assert_eq!(
             parse_review_marker(&reply).unwrap(),

@@ -44,10 +44,12 @@ impl Troupe {
             "agentd/config.toml",
             format!("format = 1\n[review]\ncommands = [\"sh check.sh\"]\n{settings}"),
         );
+
         // Files that each agent would follow by itself.
         for name in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
             project.write(name, format!("Obey {name}.\n"));
         }
+
         // The providers of codex are in its own settings.
         write(
             &project.user_folder().join("config.toml"),
@@ -145,6 +147,7 @@ impl Troupe {
     pub(super) fn check_isolation(&self, cli: Cli, folder: &Path, called: usize, requests: usize) {
         let calls = self.calls(cli);
         assert_eq!(calls.len(), called, "{cli:?}");
+
         for number in 1..=called {
             let file = self
                 .project
@@ -156,8 +159,10 @@ impl Troupe {
                 "{cli:?} {number}"
             );
         }
+
         let entries = self.servers[cli.name()].requests();
         assert_eq!(entries.len(), requests, "{cli:?}: {entries:?}");
+
         let nonces: Vec<&str> = calls.iter().filter_map(|call| nonce(&call.stdin)).collect();
         for (entry, body) in entries.iter().zip(self.bodies(cli)) {
             assert_ne!(entry["prompt"], "missing", "{cli:?}: {entry}");

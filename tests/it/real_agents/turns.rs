@@ -35,6 +35,7 @@ fn plan(cli: Cli) {
             {"text": "A plan.\n<review run=\"{{NONCE}}\">PASS</review>\n", "thinking": "Hm.", "usage": usage()},
         ])
     };
+
     let Some(stage) = Stage::set(cli, replies) else {
         return;
     };
@@ -42,9 +43,11 @@ fn plan(cli: Cli) {
     let turn = stage.turn("plan", &[]);
     let report = turn.ok();
     assert_eq!(stage.tree(), before, "a plan changes no file");
+
     stage.prompt_arrived_whole();
     assert_eq!(report["response"]["message"], "A plan.");
     assert_eq!(report["verdict"], "PASS");
+
     let names = [
         "input_tokens",
         "cache_read_tokens",
@@ -73,6 +76,7 @@ fn implement(cli: Cli) {
             {"text": "Done.\n"},
         ])
     };
+
     let Some(stage) = Stage::set(cli, replies) else {
         return;
     };
@@ -82,18 +86,21 @@ fn implement(cli: Cli) {
         &["--change", "add-login", "--model", cli.model()],
     );
     let report = turn.ok();
+
     expected.insert("hello.txt".into(), b"alpha\nGAMMA\n".to_vec());
     assert_eq!(
         stage.tree(),
         expected,
         "one file is changed, and no other is created"
     );
+
     stage.prompt_arrived_whole();
     let message = report["response"]["message"].as_str().unwrap();
     assert!(
         message.starts_with("I look.") && message.ends_with("Done."),
         "{message:?}"
     );
+
     let requests = stage.server.requests();
     assert_eq!(requests.len(), 3);
     assert!(

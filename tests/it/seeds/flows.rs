@@ -86,28 +86,33 @@ fn s0_flow_template_prompt_xml_agent_response() {
         ("templates/system/SCRIPTED-plan.md", template),
         ("agentd/project.md", "A program that greets."),
     ]);
+
     let run = run_scripted(
         &project,
         &["plan", "greet", "Greet the world"],
         &[json!("plan")],
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let sent = prompt(&project, "greet/1");
     assert!(
         sent.system_prompt()
             .starts_with("# Mine\nA program that greets.\n")
     );
     assert_eq!(sent.instructions(), "Greet the world");
+
     // The sent bytes are the rendered prompt.
     assert_eq!(
         project.run(&["show", "greet/1", "--prompt"]).ok(),
         sent.to_xml()
     );
+
     let response = project.run(&["show", "greet/1", "--response"]).ok();
     assert!(
         response.contains("proposal.md") && response.contains("PASS"),
         "{response}"
     );
+
     // The other branch of the diagram: the template is missing, and nothing is sent.
     let missing = project.run(&["turn", "nothing", "x", "--agent", "echo", "--trust"]);
     missing.fails(4, &["TemplateNotFound", "BASE-nothing.md"]);
@@ -130,9 +135,11 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
     ]);
     let run = whole_change(&project);
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let challenge = prompt(&project, "greet/2");
     let system = challenge.system_prompt();
     assert!(system.starts_with("Scripted\nPOSIX sh only.\n"), "{system}");
+
     let implement = prompt(&project, "greet/3");
     let system = implement.system_prompt();
     assert!(
@@ -149,14 +156,17 @@ fn s1_flow_agent_template_or_base_variables_prompt() {
 fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let project = project(&[]);
     let used = json!({"like": "challenge_revision", "usage": {"input": 900, "output": 30}});
+
     let run = run_scripted(
         &project,
         &["plan", "greet", "Greet the world"],
         &[json!("plan")],
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let run = run_scripted(&project, &["challenge", "greet", "--json"], &[used]);
     assert_eq!(run.code, 1, "{}", run.stderr);
+
     let lines = run
         .stdout
         .lines()
@@ -167,6 +177,7 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
     let [report] = &reports[..] else {
         panic!("{}", run.stdout)
     };
+
     let report = &report["report"];
     assert_eq!(report["response"]["message"], "A gap.");
     assert_eq!(report["verdict"], "NEEDS_REVISION");
@@ -177,10 +188,12 @@ fn s2_flow_run_phase_assembles_renders_executes_parses() {
         ),
         (&json!(900), &json!(30))
     );
+
     let sent = prompt(&project, "greet/2");
     let artifacts = artifact_names(&sent, ContextKind::Artifact);
     assert_eq!(artifacts, ["proposal.md", "specs/greeting.md", "tasks.md"]);
     assert!(artifact_content(&sent, "specs/greeting.md").contains("### R1 - Without a name"));
+
     // The next phase knows about it only from its prompt.
     let again = run_scripted(
         &project,
@@ -200,6 +213,7 @@ fn s1_r3_each_phase_follows_its_focus() {
     let project = project(&[("CHANGELOG.md", "# Changelog\n")]);
     let run = whole_change(&project);
     assert_eq!(run.code, 0, "{}", run.stderr);
+
     let told = |turn: u64, words: &[&str]| {
         let prompt = prompt(&project, &format!("greet/{turn}"));
         let system = prompt.system_prompt().to_lowercase();
@@ -208,6 +222,7 @@ fn s1_r3_each_phase_follows_its_focus() {
         }
         prompt
     };
+
     let archived = files_below(&project.root().join("agentd/changes/archive"));
     let is_archived = |name: &str| archived.iter().any(|path| path.ends_with(name));
 

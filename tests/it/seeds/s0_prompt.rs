@@ -66,6 +66,7 @@ fn r1_unified_prompt_data_model() {
         ContextItem::new(ContextKind::Artifact, "proposal.md", "c"),
     ];
     assert_eq!(built.context(), expected);
+
     let json = json!({
         "system_prompt": "You plan.",
         "context": [
@@ -142,6 +143,7 @@ fn r1_schema_spec_and_type_agree_on_documents() {
         (json!({"instructions": "x", "context": ["a"]}), false),
         (json!([]), false),
     ];
+
     for (document, valid) in documents {
         assert_eq!(ours.is_valid(&document), valid, "our schema: {document}");
         assert_eq!(
@@ -213,12 +215,16 @@ fn r4_orchestrator_integration() {
         .ok();
     let prompt = UnifiedPrompt::from_xml(&shown).unwrap();
     assert_eq!(prompt.instructions(), "Add login");
+
     // The nonce differs per turn.
     let expected: Vec<&str> = shown.split("run=\"preview\"").collect();
+
     // Both verdicts of the mode contain it.
     assert_eq!(expected.len(), 3, "{shown}");
+
     let fresh = shown.len() + 2 * "k3f9x2ab".len() - 2 * "preview".len();
     let expected = serde_json::to_string(&expected).unwrap();
+
     // The script is outside the project, where it would be part of the tree in the prompt.
     let script = project.home().join("script.yaml");
     write(
@@ -226,6 +232,7 @@ fn r4_orchestrator_integration() {
         format!("format: 1\nturns:\n  - expect: {expected}\n    reply: fine\n"),
     );
     let script = script.to_str().unwrap();
+
     let turn = project.run(&[
         "turn",
         "plan",
@@ -255,6 +262,7 @@ fn r5_context_artifact_support() {
         .json();
     let item = json!({"type": "artifact", "name": "notes/proposal.md", "content": "# Login\n"});
     assert_eq!(json["parts"]["context"], json!([item]));
+
     let xml = project
         .run(&["prompt", "plan", "x", "--artifact", "notes/proposal.md"])
         .ok();
@@ -266,6 +274,7 @@ fn scenario_constructing_a_basic_plan_prompt() {
     let project = TestProject::new();
     let xml = project.run(&["prompt", "plan", "Add login"]).ok();
     assert!(xml.contains("<instructions>Add login</instructions>"));
+
     let document = Document::parse(&xml).unwrap();
     let system = document
         .descendants()
@@ -275,6 +284,7 @@ fn scenario_constructing_a_basic_plan_prompt() {
         .unwrap();
     let template =
         std::fs::read_to_string(repository().join("templates/system/BASE-plan.md")).unwrap();
+
     let opening = template
         .split("\n---\n")
         .nth(1)

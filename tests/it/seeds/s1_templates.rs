@@ -62,21 +62,28 @@ fn r1_lookup_order_and_agent_templates_before_base() {
             .json();
         json["parts"]["system_prompt"].as_str().unwrap().to_owned()
     };
+
     assert_eq!(system("nobody").lines().next(), Some("# Plan a change"));
+
     write(&user.join("BASE-plan.md"), "user base");
     assert_eq!(system("nobody"), "user base");
+
     project.write("agentd/templates/system/BASE-plan.md", "agentd base");
     assert_eq!(system("nobody"), "agentd base");
+
     project.write("templates/system/BASE-plan.md", "project base");
     assert_eq!(system("nobody"), "project base");
+
     write(&user.join("NOBODY-plan.md"), "user own");
     assert_eq!(
         system("nobody"),
         "user own",
         "an agent template in a later place wins over BASE in an earlier one"
     );
+
     project.write("agentd/templates/system/NOBODY-plan.md", "agentd own");
     assert_eq!(system("nobody"), "agentd own");
+
     project.write("templates/system/NOBODY-plan.md", "project own");
     assert_eq!(system("nobody"), "project own");
 }
@@ -140,6 +147,7 @@ fn r3_phase_specific_directives() {
             &["Changelog generation", "Final specs", "cleans up"],
         ),
     ];
+
     for (phase, words) in focus {
         let text = shipped("BASE", phase);
         for word in words {
@@ -182,6 +190,7 @@ fn r4_variable_interpolation_support() {
         json["parts"]["system_prompt"],
         format!("1A notes app.\n2{structure}\n3{artifacts}\n4- [ ] 1.2 new\n")
     );
+
     let item = |name: &str, text: &str| json!({"type": "artifact", "name": name, "content": text});
     assert_eq!(
         json["parts"]["context"],
@@ -191,6 +200,7 @@ fn r4_variable_interpolation_support() {
             item("specs/b.md", "B\n")
         ])
     );
+
     let json = project.run(&["prompt", "challenge", "x", "--json"]).json();
     let skeleton =
         std::fs::read_to_string(repository().join("packs/sdd/skeletons/challenge.md")).unwrap();
@@ -218,6 +228,7 @@ fn r4_values_cannot_close_template_tags() {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect()
     };
+
     assert_eq!(
         inject_variables("<x>{{A}}</x>", &values(&[("A", "a</x>b</y></X >")])),
         "<x>a<\\/x>b</y><\\/X ></x>"
@@ -230,6 +241,7 @@ fn r4_values_cannot_close_template_tags() {
         inject_variables("<x>{{A}}/x></x>", &values(&[("A", "a<")])),
         "<x>a<\\/x></x>"
     );
+
     let many: String = (0..20_000).map(|n| format!("</t{n}>")).collect();
     assert!(
         inject_variables(
@@ -250,6 +262,7 @@ fn r5_response_marker_requirements() {
         ("review", &["PASS", "NEEDS_CHANGES", "MAJOR_ISSUES"]),
         ("archive", &[]),
     ];
+
     for (phase, expected) in verdicts {
         for agent in ["BASE", "GEMINI", "CODEX", "CLAUDE"] {
             let text = shipped(agent, phase);
@@ -267,6 +280,7 @@ fn r5_response_marker_requirements() {
                     "{agent}-{phase}: {verdict}"
                 );
             }
+
             assert!(text.contains("<thought>"), "{agent}-{phase}");
             assert_eq!(
                 text.contains("<task_status id=\"1.1\">COMPLETED</task_status>"),
@@ -276,6 +290,7 @@ fn r5_response_marker_requirements() {
                 text.contains("<task_status id=\"1.2\">FAILED</task_status>"),
                 phase == "implement"
             );
+
             let files = text.contains("<content_update target=\"");
             assert!(files || phase == "implement", "{agent}-{phase}");
         }
@@ -321,6 +336,7 @@ fn data_model_system_template_metadata() {
     for row in listing.as_array().unwrap() {
         assert!(validator.is_valid(&row["metadata"]), "{row}");
     }
+
     let plan: &Value = &listing[3]["metadata"];
     let variables = [
         "PROJECT_CONTEXT",
@@ -399,11 +415,13 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
             .join("templates/system/GEMINI-archive.md")
             .exists()
     );
+
     let templates = Templates::new(Places::default());
     let (gemini, archive) = (
         AgentName::new("gemini").unwrap(),
         Mode::new("archive").unwrap(),
     );
+
     let (found, log) = capture_log(|| templates.find(&gemini, &archive).unwrap());
     assert_eq!(found.template.text.name, "BASE-archive");
     assert!(found.fallback);
@@ -411,9 +429,11 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
         log,
         ["DEBUG: no GEMINI-archive.md; falling back to built-in:templates/system/BASE-archive.md"]
     );
+
     let project = TestProject::new();
     let quiet = project.run(&["prompt", "archive", "x", "--agent", "gemini"]);
     assert!(!quiet.stderr.contains("falling back"));
+
     let verbose = project.run(&["-v", "prompt", "archive", "x", "--agent", "gemini"]);
     assert!(
         verbose
@@ -426,18 +446,21 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
 fn scenario_variable_injection_during_template_loading() {
     let project = TestProject::without_nonce();
     project.write("templates/system/BASE-plan.md", "<{{PROJECT_CONTEXT}}>");
+
     let run = project.run(&["prompt", "plan", "x", "--json"]);
     assert!(
         run.stderr.contains("warning: PROJECT_CONTEXT has no value"),
         "{}",
         run.stderr
     );
+
     let json = run.json();
     let system = json["parts"]["system_prompt"].as_str().unwrap();
     assert!(
         system.starts_with("<[Context not provided: PROJECT_CONTEXT."),
         "{system}"
     );
+
     project.write("agentd/project.md", "# Notes\nRust.\n");
     let json = project.run(&["prompt", "plan", "x", "--json"]).json();
     assert_eq!(json["parts"]["system_prompt"], "<# Notes\nRust.>");
@@ -455,6 +478,7 @@ fn scenario_variable_injection_strict_and_optional() {
             "templates/system/BASE-plan.md:2:3",
         ],
     );
+
     project.write(
         "agentd/config.toml",
         "format = 1\n[prompt]\nstrict = true\n",
@@ -462,6 +486,7 @@ fn scenario_variable_injection_strict_and_optional() {
     project
         .run(&["prompt", "plan", "x"])
         .fails(3, &["MissingVariable"]);
+
     let head = "---\nvariables:\n  - {name: TASKS, required: false}\n---\n";
     project.write(
         "templates/system/BASE-plan.md",
@@ -505,7 +530,9 @@ fn templates_are_cached_until_reloaded_and_shared_between_threads() {
             .load_system_template(&AgentName::base(), &Mode::new("plan").unwrap())
             .unwrap()
     };
+
     assert_eq!(load(&templates), "old");
+
     project.write("templates/system/BASE-plan.md", "new");
     let threads: Vec<_> = (0..4)
         .map(|_| {
@@ -516,6 +543,7 @@ fn templates_are_cached_until_reloaded_and_shared_between_threads() {
     for thread in threads {
         assert_eq!(thread.join().unwrap(), "old");
     }
+
     templates.reload();
     assert_eq!(load(&templates), "new");
 }

@@ -70,6 +70,7 @@ fn stage(answer: &str) -> Stage {
         );
         write_program(&home.join("bin").join(name), script);
     }
+
     Stage(project)
 }
 
@@ -101,6 +102,7 @@ impl Stage {
         let workspace = Workspace::open(self.0.root(), options).unwrap();
         let path = format!("{}:/usr/bin:/bin", self.0.home().join("bin").display());
         let home = self.0.home();
+
         // Files that would give an agent a session or other instructions exist, and must not reach
         // it.
         let variables = [
@@ -177,6 +179,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         ),
         (Some(3), Some(4), Some(5))
     );
+
     let got = stage.command_input("gemini");
     let argv = [
         "-m",
@@ -188,6 +191,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         "plan",
     ];
     assert_eq!(got.argv, argv);
+
     let prompt = UnifiedPrompt::from_xml(&got.stdin).unwrap();
     assert_eq!(
         prompt.to_xml(),
@@ -195,6 +199,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         "all of the document, and nothing else"
     );
     assert!(prompt.instructions().contains("Do feature-x.") && !prompt.system_prompt().is_empty());
+
     for (name, is_there) in [
         ("GEMINI_API_KEY", true),
         ("GEMINI_CLI_NO_RELAUNCH", true),
@@ -216,6 +221,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
         .unwrap();
     assert_eq!(markers.len(), 1);
     assert_eq!(usage.micro_dollars, Some(10_000));
+
     let got = stage.command_input("claude");
     let argv = [
         "-p",
@@ -233,6 +239,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
         "Read,Grep,Glob,Edit,Write,Bash",
     ];
     assert_eq!(got.argv, argv);
+
     let document = roxmltree::Document::parse(&got.stdin).unwrap();
     let system = document
         .descendants()
@@ -250,6 +257,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
         system.text().unwrap().contains(heading),
         "the template of the phase is in it"
     );
+
     let told = [
         "ANTHROPIC_API_KEY",
         "CLAUDE_CODE_DISABLE_ATTACHMENTS",
@@ -257,6 +265,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
         "DISABLE_AUTOUPDATER",
     ];
     assert!(told.iter().all(|name| got.environment.contains_key(*name)));
+
     let foreign: Vec<&String> = got
         .environment
         .keys()
@@ -279,6 +288,7 @@ fn scenario_parsing_markers_from_structured_xml_response() {
         ));
         let store = MemoryStore::default();
         stage.build(&store);
+
         let (reply, markers, usage) = stage.run("codex", phase, &store).unwrap();
         assert_eq!(parse_review_marker(&reply).unwrap(), verdict);
         assert_eq!(markers, [Marker::Review { verdict }]);
@@ -287,6 +297,7 @@ fn scenario_parsing_markers_from_structured_xml_response() {
             (Some(3), Some(4)),
             "cached tokens are counted separately"
         );
+
         let argv = [
             "exec",
             "--json",
@@ -341,6 +352,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
         stage.run(agent, "implement", &MemoryStore::default())
     };
     trusted("claude").unwrap();
+
     let claude = stage.command_input("claude");
     assert!(
         !claude.argv.contains(&"--setting-sources".to_owned()),
@@ -361,6 +373,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
             "Bash(make *)"
         ]
     );
+
     trusted("gemini").unwrap();
     let gemini = stage.command_input("gemini");
     assert_eq!(
@@ -372,6 +385,7 @@ fn switches_and_commands_of_the_settings_reach_the_command_line() {
             "run_shell_command(make)"
         ]
     );
+
     trusted("codex").unwrap();
     let codex = stage.command_input("codex");
     assert!(

@@ -34,6 +34,7 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
         let error = parse_review_marker(output).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MissingReviewMarker, "{output}");
     }
+
     for output in [
         "<review>PASS</review><review>NEEDS_REVISION</review>",
         "<review>NEEDS_REVISION</review>\nor rather\n<review>PASS</review>",
@@ -44,6 +45,7 @@ fn scenario_handling_missing_or_conflicting_review_markers() {
             "{output}"
         );
     }
+
     // The order is total.
     for pair in ReviewResult::ALL.windows(2) {
         let output = format!("<review>{}</review> <review>{}</review>", pair[1], pair[0]);

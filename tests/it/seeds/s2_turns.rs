@@ -81,6 +81,7 @@ fn with_context<T>(
         ("HOME", project.home().into_os_string()),
         ("PATH", std::env::var_os("PATH").unwrap()),
     ];
+
     // Files that would give an agent a session or other instructions exist, and must not reach it.
     let foreign =
         ["GEMINI_SYSTEM_MD", "CLAUDE_SESSION_ID", "CODEX_RESUME"].map(|name| (name, "x".into()));
@@ -129,11 +130,13 @@ fn is_complete_in_itself(called: &RecordedCall) {
             assert!(!argument.contains(flag), "{argument}");
         }
     }
+
     for name in called.variables() {
         for part in ["SYSTEM", "SESSION_ID", "RESUME", "PROMPT"] {
             assert!(!name.contains(part), "{name}");
         }
     }
+
     let xml = roxmltree::Document::parse(&called.stdin).unwrap();
     let parts: Vec<_> = xml
         .root_element()
@@ -166,12 +169,14 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
         first.argv, second.argv,
         "the second call is equal to the first"
     );
+
     // The second prompt contains all of the first except its instructions, plus the results of the
     // first turn.
     assert_eq!(
         with_preview_nonce(&second.stdin),
         previewed_prompt(&project, "gemini", "plan", "Add logout")
     );
+
     let parts = |called: &RecordedCall| {
         UnifiedPrompt::from_xml(&with_preview_nonce(&called.stdin)).unwrap()
     };
@@ -190,6 +195,7 @@ fn r1_removal_of_orchestrator_side_session_persistence() {
         (first.instructions(), second.instructions()),
         ("Add login", "Add logout")
     );
+
     // The mode belongs to our session. Nothing is stored that an agent would call a session.
     let kept = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
     let kept =
@@ -207,12 +213,15 @@ fn r2_adoption_of_unified_prompt_model() {
         "reply",
         "<task_status id=\"1.1\">DONE</task_status>\n<review>PASS</review>\n",
     );
+
     for agent in ["gemini", "claude", "codex", "any-other"] {
         define_agents(&project, &[(agent, &[&reply], "")]);
+
         // A review needs the branch of an opened change, and has a separate test below.
         for (number, phase) in ["plan", "implement", "challenge"].into_iter().enumerate() {
             let text = format!("Do {phase} <now> & \"well\"");
             let before = previewed_prompt(&project, agent, phase, &text);
+
             // Replies that do not suit the phase are fine here.
             let _any = run_phase(
                 &project,
@@ -223,16 +232,20 @@ fn r2_adoption_of_unified_prompt_model() {
             );
             let called = call(&project, agent, number + 1);
             is_complete_in_itself(&called);
+
             // Byte for byte the `to_xml` output of the previewed prompt.
             assert_eq!(with_preview_nonce(&called.stdin), before, "{agent} {phase}");
+
             let prompt = UnifiedPrompt::from_xml(&called.stdin).unwrap();
             assert_eq!(prompt.to_xml(), called.stdin, "{agent} {phase}");
+
             // Where a verdict is required, the instructions end with its form.
             let form = "<review>PASS|NEEDS_REVISION|REJECTED</review>";
             let instructions = UnifiedPrompt::from_xml(&before)
                 .unwrap()
                 .instructions()
                 .to_owned();
+
             match phase {
                 "challenge" => {
                     assert!(instructions.starts_with(&text) && instructions.ends_with(form))
@@ -253,6 +266,7 @@ fn run_phase_reviews_only_an_opened_change() {
         &[("codex", &["out <review>NEEDS_CHANGES</review>"], "")],
     );
     let store = MemoryStore::default();
+
     for phase in ["review", "archive"] {
         let error = run_phase(&project, &store, ("codex", "feature-x"), phase, "Go").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChangeNotFound, "{error:#}");
@@ -267,6 +281,7 @@ fn run_phase_reviews_only_an_opened_change() {
             "{error:#}"
         );
     }
+
     assert_eq!(calls(&project, "codex"), 0);
 
     let project = self::project();
@@ -292,6 +307,7 @@ fn run_phase_reviews_only_an_opened_change() {
             .unwrap()
             .content()
     };
+
     assert!(shown("changes.diff").contains("+fn main() { sell() }"));
     assert!(
         prompt
@@ -315,6 +331,7 @@ fn r5_centralized_prompt_assembly_logic() {
         files: vec![project.root().join("notes.md")],
         ..TurnRequest::new(mode("implement"), "Do it")
     };
+
     let context = assemble_context(&workspace, &ask).unwrap();
     assert_eq!(context.variables["PROJECT_CONTEXT"], "A shop & more.");
     assert!(
@@ -326,6 +343,7 @@ fn r5_centralized_prompt_assembly_logic() {
         context.tasks,
         Some(vec!["1.1".to_owned(), "1.2".to_owned()])
     );
+
     let items: Vec<_> = context
         .items
         .iter()
@@ -346,8 +364,10 @@ fn r5_centralized_prompt_assembly_logic() {
     for name in ["PROJECT_CONTEXT", "PROJECT_STRUCTURE", "TASKS"] {
         assert!(system.contains(context.variables[name].trim()), "{name}");
     }
+
     let given: Vec<_> = context.items.into_iter().map(|given| given.item).collect();
     assert_eq!(prompt.context(), given);
+
     let args = [
         "prompt",
         "implement",
@@ -369,6 +389,7 @@ fn r5_centralized_prompt_assembly_logic() {
         assemble_context(&workspace, &ask).unwrap_err().kind(),
         ErrorKind::ChangeNotFound
     );
+
     let ask = TurnRequest::new(mode("no-such-mode"), "Do it");
     assert_eq!(
         assemble_context(&workspace, &ask).unwrap_err().kind(),
@@ -394,6 +415,7 @@ fn flow_run_phase_returns_reply_markers_and_usage() {
     define_agents(&project, &[("codex", &[&reply], JSON)]);
     let store = MemoryStore::default();
     open_feature(&project, &store);
+
     let (output, markers, usage) = run_phase(
         &project,
         &store,
@@ -417,6 +439,7 @@ fn flow_run_phase_returns_reply_markers_and_usage() {
         ),
         "{markers:?}"
     );
+
     let expected = UsageMetrics {
         input_tokens: Some(1200),
         cache_read_tokens: Some(300),
@@ -425,6 +448,7 @@ fn flow_run_phase_returns_reply_markers_and_usage() {
         ..UsageMetrics::default()
     };
     assert_eq!(usage, expected);
+
     let rows = store
         .turns(&Turns {
             session: None,
@@ -485,6 +509,7 @@ fn flow_run_phase_returns_typed_errors() {
         .map(|(name, steps, _)| (*name, *steps, ""))
         .collect();
     define_agents(&project, &agents);
+
     for (agent, _, kind) in cases {
         let store = MemoryStore::default();
         let error =
@@ -494,6 +519,7 @@ fn flow_run_phase_returns_typed_errors() {
         let events = store.events(&SessionId::new("feature-x").unwrap()).unwrap();
         assert!(events.len() >= 4, "{agent}: the call is recorded");
     }
+
     // Errors before the call cost no call.
     let before = [
         ("silent", "../x", "review", ErrorKind::NameInvalid),
@@ -501,6 +527,7 @@ fn flow_run_phase_returns_typed_errors() {
         ("silent", "feature-x", "sing", ErrorKind::TemplateNotFound),
         ("nobody", "feature-x", "review", ErrorKind::UnknownAgent),
     ];
+
     for (agent, change, phase, kind) in before {
         let store = MemoryStore::default();
         let error = run_phase(&project, &store, (agent, change), phase, "Go").unwrap_err();
@@ -515,6 +542,7 @@ fn flow_run_phase_returns_typed_errors() {
                 .is_empty()
         );
     }
+
     assert_eq!(calls(&project, "silent"), 1);
 }
 
@@ -533,6 +561,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
     )
     .unwrap();
     let called = call(&project, "gemini", 1);
+
     // Only the command of the definition is run.
     assert_eq!(called.argv.len(), 2);
     assert!(
@@ -540,6 +569,7 @@ fn scenario_executing_a_proposal_without_session_resume() {
         "{:?}",
         called.argv
     );
+
     is_complete_in_itself(&called);
     assert_eq!(with_preview_nonce(&called.stdin), before);
 }
@@ -560,8 +590,10 @@ fn scenario_transitioning_system_prompts_to_xml() {
     let called = call(&project, "claude", 1);
     is_complete_in_itself(&called);
     let mut variables = called.variables();
+
     variables.retain(|name| *name != "AGENTD_CALL");
     assert_eq!(variables, ["HOME", "PATH"], "only the reply is returned");
+
     let xml = roxmltree::Document::parse(&called.stdin).unwrap();
     let system = xml
         .descendants()
@@ -573,6 +605,7 @@ fn scenario_transitioning_system_prompts_to_xml() {
     let template = template
         .load_system_template(&AgentName::new("claude").unwrap(), &mode("implement"))
         .unwrap();
+
     let (start, _) = template.split_once("{{").unwrap();
     assert!(start.len() > 500 && system.starts_with(start), "{system}");
 }

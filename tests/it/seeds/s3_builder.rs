@@ -283,6 +283,7 @@ fn layer_2_falls_back_to_empty_for_binary_project_files() {
     let memory = ProjectFiles {
         root: project.root(),
     };
+
     let (text, lines) = capture_log(|| {
         let mut builder = PromptBuilder::new(None, Some(&memory), None).unwrap();
         system(builder.load_project_context())
@@ -310,6 +311,7 @@ fn layer_2_omits_only_the_unreadable_file() {
             std::os::unix::fs::symlink("nowhere.md", project.root().join("README.md")).unwrap()
         },
     ];
+
     for make_unreadable in unreadable {
         let project = TestProject::new();
         project.write("CLAUDE.md", "For Claude.\n");
@@ -317,11 +319,13 @@ fn layer_2_omits_only_the_unreadable_file() {
         let memory = ProjectFiles {
             root: project.root(),
         };
+
         let (text, lines) = capture_log(|| {
             let mut builder = PromptBuilder::new(None, Some(&memory), None).unwrap();
             system(builder.load_project_context())
         });
         assert_eq!(text, "### CLAUDE.md\n\nFor Claude.");
+
         let [line] = lines.as_slice() else {
             panic!("{lines:?}")
         };
@@ -348,6 +352,7 @@ fn layer_3_load_relevant_rules_changes_nothing() {
             .unwrap();
         builder.load_project_context().add_context("task", "Fix it");
         let before = builder.build().unwrap();
+
         builder
             .load_relevant_rules("how to test")
             .load_relevant_rules("");
@@ -370,6 +375,7 @@ fn layer_4_named_blocks() {
     for name in names {
         builder.add_context(name, &format!("What {name} says."));
     }
+
     let expected: Vec<String> = names
         .iter()
         .map(|name| block(name, &format!("What {name} says.")))
@@ -440,11 +446,13 @@ fn add_context_section_renders_markdown() {
     builder
         .add_context_section("system_metadata", &data)
         .unwrap();
+
     let text = system(&builder);
     assert!(
         text.starts_with("## Context: system_metadata\n\n- **"),
         "{text}"
     );
+
     let parts = [
         "- **branch**: main\n",
         "- **count**: 2\n",
@@ -459,6 +467,7 @@ fn add_context_section_renders_markdown() {
         "    - **done**: false\n",
         "- **note**: first\n  second\n",
     ];
+
     for part in parts {
         assert!(
             format!("\n{text}\n").contains(&format!("\n{part}")),
@@ -481,6 +490,7 @@ fn invariant_layer_order_is_fixed() {
         block("task", "Fix it"),
     ]
     .join(SEPARATOR);
+
     for order in [
         [1, 2, 3, 4, 5],
         [5, 4, 3, 2, 1],
@@ -501,6 +511,7 @@ fn invariant_layer_order_is_fixed() {
                     .unwrap(),
             };
         }
+
         let expected = (text.clone(), vec![tool("t", json!({"type": "object"}))]);
         assert_eq!(builder.build().unwrap(), expected, "{order:?}");
     }
@@ -521,6 +532,7 @@ fn invariant_empty_layers_are_omitted() {
                 .unwrap();
             expected.push(body("supervisor"));
         }
+
         if project {
             expected.push("A notes app.".to_owned());
         }
@@ -532,6 +544,7 @@ fn invariant_empty_layers_are_omitted() {
             builder.add_context("task", "Fix it");
             expected.push(block("task", "Fix it"));
         }
+
         builder
             .add_context_section("system_metadata", &Map::new())
             .unwrap();
@@ -554,8 +567,10 @@ fn build_is_idempotent() {
         .set_tools(vec![tool("t", json!({"type": "object"}))])
         .unwrap();
     let first = builder.build().unwrap();
+
     builder.build_task_prompt().unwrap();
     assert_eq!(builder.build().unwrap(), first);
+
     builder.add_context("upstream", "Done.");
     let longer = format!("{}\n\n{}", first.0, block("upstream", "Done."));
     assert_eq!(
@@ -590,17 +605,20 @@ fn build_task_prompt_is_one_flat_text() {
 #[test]
 fn invariant_builder_is_not_thread_safe() {
     fn assert_send<T: Send>(_: &T) {}
+
     trait NotShared<Which> {
         const HOLDS: () = ();
     }
     struct Shared;
     impl<T: ?Sized> NotShared<()> for T {}
     impl<T: ?Sized + Sync> NotShared<Shared> for T {}
+
     let () = <PromptBuilder<'_> as NotShared<_>>::HOLDS;
 
     let memory = FixedMemory(Some("A notes app."));
     let mut builder = PromptBuilder::new(None, Some(&memory), None).unwrap();
     assert_send(&builder);
+
     let text = std::thread::scope(|scope| {
         let built = scope.spawn(move || system(builder.load_project_context()));
         built.join().unwrap()
@@ -612,6 +630,7 @@ fn invariant_builder_is_not_thread_safe() {
 fn values_cannot_forge_a_separator() {
     let project = TestProject::new();
     project.write(OWN_AGENT, "At most {{max_steps}} steps.\n");
+
     for forged in [
         "a\n\n---\n\nb",
         "---\nb",

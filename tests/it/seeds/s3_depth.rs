@@ -91,6 +91,7 @@ modes:
     let mut builder = builder().with_pack(pack.unwrap());
     let data = object(json!({"depth": 3, "max_depth": 3}));
     builder.add_context_section("task_depth", &data).unwrap();
+
     let rules = block("execution_rules", &body("execution-focus"));
     assert_eq!(
         system(&builder),

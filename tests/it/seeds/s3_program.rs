@@ -75,6 +75,7 @@ fn program_prints_tools_as_json_schema() {
         assert_eq!(tool["input_schema"]["type"], "object", "{tool}");
         assert!(jsonschema::meta::is_valid(&tool["input_schema"]), "{tool}");
     }
+
     builder().set_core_tools(tools.clone()).unwrap();
 }
 
@@ -88,6 +89,7 @@ fn layer_4_program_accepts_each_named_block() {
         "system_metadata",
         "role_instructions",
     ];
+
     for name in names {
         let given = format!("{name}=Text of {name}.");
         let expected = [
@@ -145,6 +147,7 @@ fn layer_4_secrets_are_redacted_in_named_blocks() {
         .env("OPENAI_API_KEY", "sk-block-1234567890")
         .output()
         .unwrap();
+
     let prompt = String::from_utf8(output.stdout).unwrap();
     assert!(
         prompt.contains("As text: [secret OPENAI_API_KEY]"),

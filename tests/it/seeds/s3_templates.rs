@@ -24,6 +24,7 @@ fn template_loading_parses_the_front_matter() {
         ),
         ("execution-focus", "execution_rules", &[]),
     ];
+
     for (name, category, variables) in expected {
         let text = &pack.texts[&format!("{name}.md")];
         assert_eq!(text.front_matter.name.as_deref(), Some(name));
@@ -157,20 +158,24 @@ fn templates_are_cached_until_reload() {
     let project = TestProject::new();
     project.write(OWN_AGENT, "One.\n");
     let mut builder = builder_in(&project);
+
     project.write(OWN_AGENT, "Two.\n");
     assert_eq!(
         builder.get_template("task-agent").map(str::trim),
         Some("One.")
     );
+
     builder
         .set_identity("task-agent", Variables::new())
         .unwrap();
     assert_eq!(system(&builder), "One.");
+
     builder.reload().unwrap();
     assert_eq!(
         builder.get_template("task-agent").map(str::trim),
         Some("Two.")
     );
+
     builder
         .set_identity("task-agent", Variables::new())
         .unwrap();
@@ -236,12 +241,14 @@ fn plain_folder_of_prompts_is_enough() {
         .set_identity("task-agent", variables(&[("bread", "rye")]))
         .unwrap();
     assert_eq!(system(&builder), "You bake rye.");
+
     for name in ["supervisor", "chat_agent_system"] {
         builder
             .set_identity(name, variables(&[("tone", "dry")]))
             .unwrap();
         assert_eq!(system(&builder), "You chat in a dry tone.");
     }
+
     let data = object(json!({"depth": 2, "max_depth": 2}));
     builder.add_context_section("task_depth", &data).unwrap();
     assert_eq!(
@@ -256,6 +263,7 @@ fn plain_folder_of_prompts_is_enough() {
     for name in [".hidden", "hook-executor", "plan-structure-guide", "data"] {
         assert_eq!(builder.get_template(name), None, "{name}");
     }
+
     let error = builder
         .set_identity("hook-executor", Variables::new())
         .unwrap_err();

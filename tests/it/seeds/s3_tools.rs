@@ -25,6 +25,7 @@ fn check_parameters(accepted: bool, schemas: &[Value]) {
             _ => wrong.push(schema["properties"]["p"].to_string()),
         }
     }
+
     assert!(
         wrong.is_empty(),
         "accepted must be {accepted} for {}",
@@ -81,6 +82,7 @@ fn layer_5_invalid_tools_are_refused_and_earlier_ones_stay() {
     let good = tool("good", json!({"type": "object"}));
     let mut builder = builder();
     builder.set_core_tools(vec![good.clone()]).unwrap();
+
     for bad in [
         json!("x"),
         json!([]),
@@ -94,6 +96,7 @@ fn layer_5_invalid_tools_are_refused_and_earlier_ones_stay() {
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ToolsInvalid, "{bad}");
     }
+
     assert_eq!(builder.build().unwrap().1, [good]);
 }
 

@@ -45,6 +45,7 @@ fn section_9_2_tier_based_prompt_assembly() {
     ];
     let all: std::collections::BTreeSet<_> =
         table.iter().flat_map(|(_, files)| files.iter()).collect();
+
     for (model, files) in table {
         let prompt = prompt(model, "architect", &work("section_6_1"));
         for name in &all {
@@ -84,12 +85,14 @@ fn section_9_3_xml_reliability_handling() {
         ("gpt-4o", false),
         ("claude-sonnet-4", false),
     ];
+
     for (model, reminded) in table {
         let prompt = prompt(model, "architect", &work("section_6_1"));
         let reminder = prompt
             .split_once("\n\nCRITICAL FORMAT REMINDER:\n")
             .map(|(_, rest)| rest);
         assert_eq!(reminder.is_some(), reminded, "{model}");
+
         let Some(reminder) = reminder else { continue };
         let reminder = reminder.split("\n\n").next().unwrap();
         assert_eq!(
@@ -109,6 +112,7 @@ fn section_9_3_xml_reliability_handling() {
 #[test]
 fn section_9_3_by_reliability_alone() {
     use Reliability::{High, Low, Medium, VeryHigh};
+
     for tier in [Tier::Full, Tier::Medium, Tier::Minimal] {
         for (reliability, reminded) in [
             (Low, true),
@@ -153,6 +157,7 @@ fn section_10_1_include_thinking_reminder() {
                 .assemble(&config, &work, &work.history, "Go on.", None)
                 .unwrap()
         };
+
         let (with, without) = (assemble(true), assemble(false));
         let mut lines: Vec<&str> = with.lines().collect();
         if model != "gpt-4o" {
@@ -164,6 +169,7 @@ fn section_10_1_include_thinking_reminder() {
             let thinking = reminder + lines[reminder..].iter().position(about).unwrap();
             lines.remove(thinking);
         }
+
         assert_eq!(without.lines().collect::<Vec<_>>(), lines, "{model}");
     }
 }
@@ -180,6 +186,7 @@ fn section_9_4_gemini_special_handling() {
         history: turns(2, 3),
         ..work("section_6_1")
     };
+
     for model in [
         "gpt-4o",
         "claude-opus-4",
@@ -192,6 +199,7 @@ fn section_9_4_gemini_special_handling() {
             "{model}"
         );
     }
+
     for model in ["gemini-2.0-flash", "gemini-2.5-pro", "google/GEMINI-next"] {
         let prompt = prompt(model, "architect", &work);
         let parts = [
@@ -258,6 +266,7 @@ fn section_10_1_max_conversation_turns() {
         turns_shown(&prompt("gpt-4o", "architect", &work)),
         (16..=25).collect::<Vec<_>>()
     );
+
     for (limit, first) in [(3, 23), (25, 1), (100, 1)] {
         let config = AssemblyConfig {
             max_conversation_turns: limit,
@@ -272,6 +281,7 @@ fn section_10_1_max_conversation_turns() {
             "{limit}"
         );
     }
+
     let none = AssemblyConfig {
         max_conversation_turns: 0,
         ..config("gpt-4o", "architect")
@@ -316,12 +326,15 @@ fn section_10_1_clear_cache() {
             .assemble(&config("gpt-4o", "architect"), &work, &[], "Go on.", None)
             .unwrap()
     };
+
     assert!(
         assemble()
             .starts_with("# THE FOREMAN\n\nThe old one.\n\n---\n\n# THE WRITING PROCESS MAP\n")
     );
+
     project.write(identity, "# THE FOREMAN\n\nThe new one.\n");
     assert!(assemble().contains("The old one."));
+
     assembler.clear_cache();
     assert!(assemble().starts_with("# THE FOREMAN\n\nThe new one.\n\n---\n\n"));
 }
@@ -348,6 +361,7 @@ const APPENDIX_B: [(&str, [u64; 3]); 5] = [
 fn appendix_b_every_rung_is_within_its_budget() {
     let counter = Counter::new(TokenizerSpec::default());
     let rows = budgets(&pack(), &counter).unwrap();
+
     for mode in MODES.map(|mode| Mode::new(mode).unwrap()) {
         for (layer, budget) in APPENDIX_B {
             for (tier, budget) in Tier::ALL.into_iter().zip(budget) {
@@ -394,6 +408,7 @@ fn appendix_b_subtotal() {
         (Tier::Medium, 2_500),
         (Tier::Minimal, 850),
     ];
+
     for (tier, subtotal) in table {
         for mode in MODES {
             let assembler = assembler(&work).with_catalogue(catalogue_with_mine(
@@ -494,6 +509,7 @@ fn assert_shape(expected: &str, text: &str) {
         .map(<[_]>::to_vec)
         .collect();
     let mut at = 0;
+
     for (number, chunk) in chunks.iter().enumerate() {
         let skipped = if number == 0 { 0 } else { 1 };
         let found = (at + skipped..=lines.len()).find(|start| lines[*start..].starts_with(chunk));
@@ -502,6 +518,7 @@ fn assert_shape(expected: &str, text: &str) {
         assert!(number > 0 || found == 0, "the first line differs");
         at = found + chunk.len();
     }
+
     assert_eq!(at, lines.len(), "lines after the last: {:?}", &lines[at..]);
 }
 
@@ -560,6 +577,7 @@ fn assert_fits(prompt: &str, window: u64, reserve: u64, what: &str) {
         tokens <= window - reserve,
         "{what}: {tokens} of {window} less {reserve}"
     );
+
     let found = layer_openers(prompt);
     let places = [
         "# THE FOREMAN",
@@ -576,6 +594,7 @@ fn assert_fits(prompt: &str, window: u64, reserve: u64, what: &str) {
         "{what}: {found:?}"
     );
     assert_eq!(found.last(), Some(&"## CURRENT MESSAGE"), "{what}");
+
     let shown = turns_shown(prompt);
     assert_eq!(
         shown,
@@ -594,6 +613,7 @@ fn section_9_1_one_state_fits_every_window() {
         ("claude-sonnet-4", 200_000, 4_000),
         ("gemini-2.0-flash", 1_000_000, 4_000),
     ];
+
     for ((model, window, reserve), turns) in
         table.into_iter().flat_map(|row| [(row, 10), (row, 1_000)])
     {

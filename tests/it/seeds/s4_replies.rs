@@ -47,6 +47,7 @@ fn examples_in_the_foreman_prose_are_parsed() {
     assert_eq!(response.actions.len(), 1);
     assert_eq!(response.actions[0].values["key"], "pim_fatal_flaw");
     assert!(response.message.starts_with("The bolted door"));
+
     let protocols =
         std::fs::read_to_string(crate::support::repository().join("packs/foreman/protocols.md"))
             .unwrap();
@@ -54,6 +55,7 @@ fn examples_in_the_foreman_prose_are_parsed() {
         .split("```xml\n")
         .find(|part| part.contains("update_status"))
         .unwrap();
+
     let response = read("architect", fence.split("```").next().unwrap());
     assert_eq!(response.actions.len(), 2);
     assert_eq!(
@@ -225,6 +227,7 @@ fn read_strictly(reply: &str) -> Value {
             .children()
             .filter(|node| node.is_element())
     };
+
     let text = |node: roxmltree::Node<'_, '_>| node.text().unwrap_or_default().trim().to_owned();
     let of = |name: &'static str| children().filter(move |node| node.has_tag_name(name));
     let actions = of("action").map(|node| {
@@ -263,6 +266,7 @@ proptest! {
         let response = read("architect", &reply);
         let mut seen = Vec::new();
         let mut strict = read_strictly(&reply);
+
         // The same action twice is one action.
         strict["actions"].as_array_mut().unwrap().retain(|action| {
             let new = !seen.contains(action);
@@ -287,6 +291,7 @@ fn small_model_replies_have_no_unrequested_effect() {
     let text = read_data("small_model/replies.json");
     let replies: Vec<Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(replies.len(), 80);
+
     let prompt = "Every response MUST use these XML tags:\n<thinking>short internal reasoning</thinking>\n\
                   <message>what the writer sees</message>\n<action type=\"save_decision\"><category>character</category>\
                   <key>name</key><value>text</value></action>\n";
@@ -296,6 +301,7 @@ fn small_model_replies_have_no_unrequested_effect() {
         ..Context::default()
     };
     let mut keys = Vec::new();
+
     for reply in &replies {
         let is_cut = reply["finish"] == "length";
         let context = Context {
@@ -306,6 +312,7 @@ fn small_model_replies_have_no_unrequested_effect() {
             },
             ..context.clone()
         };
+
         let response = parse::parse(
             reply["content"].as_str().unwrap(),
             &grammar("architect"),
@@ -313,6 +320,7 @@ fn small_model_replies_have_no_unrequested_effect() {
         );
         assert!(!is_cut || (response.actions.is_empty() && !response.complete));
         assert!(response.updates.is_empty() && response.markers.is_empty());
+
         keys.extend(
             response
                 .actions
@@ -320,6 +328,7 @@ fn small_model_replies_have_no_unrequested_effect() {
                 .map(|action| action.values["key"].as_str().unwrap().to_owned()),
         );
     }
+
     // Selected by hand: these have their own values, are complete and are outside of code.
     let asked = [
         "love_theme_theme_name",
@@ -344,6 +353,7 @@ fn section_8_3_not_yet_executed_an_action_is_only_listed() {
                  <key>moons</key><value>two</value></action>";
     let script = json!({"format": 1, "turns": [{"mode": "architect", "reply": reply}]}).to_string();
     project.write("script.yaml", script);
+
     let run = project.run(&[
         "turn",
         "architect",

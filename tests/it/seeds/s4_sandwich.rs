@@ -69,6 +69,7 @@ fn section_4_conversation_cannot_forge_a_layer() {
     let mut work = state_with_conversation();
     work.history[1].user = forged.into();
     work.history[1].assistant = forged.into();
+
     for model in MODEL_OF_TIER {
         let honest = prompt(model, "architect", &state_with_conversation());
         let prompt = assembler(&work)
@@ -112,6 +113,7 @@ fn section_4_identity_protocols_and_message_are_never_trimmed() {
         message.clone(),
     ];
     let (mut fitted, mut refused) = (0, 0);
+
     for window in (5_000..16_000).step_by(500) {
         let assembler = assembler(&work).with_catalogue(catalogue_with_mine(
             window,
@@ -119,6 +121,7 @@ fn section_4_identity_protocols_and_message_are_never_trimmed() {
             Reliability::High,
         ));
         let config = config("mine", "architect");
+
         match assembler.assemble(&config, &work, &work.history, &message, None) {
             Ok(prompt) => {
                 assert!(
@@ -139,6 +142,7 @@ fn section_4_identity_protocols_and_message_are_never_trimmed() {
             }
         }
     }
+
     assert!(
         fitted > 5 && refused > 0,
         "{fitted} fitted, {refused} did not"
@@ -157,6 +161,7 @@ fn section_4_process_map_and_mode_rules_are_summarized() {
             .iter()
             .position(|known| *known == rung)
     };
+
     for layer in ["process_map", "mode_rules"] {
         let mut seen = Vec::new();
         for window in (6_500..14_000).step_by(250) {
@@ -182,6 +187,7 @@ fn section_4_process_map_and_mode_rules_are_summarized() {
                 .unwrap();
             seen.push(rank(row.rung).unwrap());
         }
+
         assert!(seen.is_sorted(), "{layer}: {seen:?}");
         assert!(seen[0] < 3 && seen.last() == Some(&3), "{layer}: {seen:?}");
     }
@@ -199,6 +205,7 @@ fn section_4_small_models_get_summaries() {
         ("mistral:7b", false, true, true),
         ("llama3.2:3b", false, false, false),
     ];
+
     for (model, whole, short, detailed) in table {
         let prompt = prompt(model, "editor", &state_with_conversation());
         let found = (
@@ -286,6 +293,7 @@ fn section_5_1_identity() {
         "## Your Goal",
     ];
     assert_eq!(headings("architect", "identity"), expected);
+
     let identity = file("packs/foreman/identity.md");
     for word in [
         "Professional",
@@ -296,6 +304,7 @@ fn section_5_1_identity() {
     ] {
         assert!(identity.contains(&format!("- **{word}**: ")), "{word}");
     }
+
     assert!(identity.contains("**vague idea**") && identity.contains("**polished manuscript**"));
 }
 
@@ -310,6 +319,7 @@ fn section_5_2_process_map() {
         "## Phase Transitions",
     ];
     assert_eq!(headings("architect", "process_map"), expected);
+
     let map = file("packs/foreman/process_map.md");
     for part in [
         "**Goal**: ",
@@ -319,6 +329,7 @@ fn section_5_2_process_map() {
     ] {
         assert_eq!(map.matches(part).count(), 4, "{part}");
     }
+
     let summary = file("packs/foreman/process_map.medium.md");
     assert!(
         expected.iter().all(|heading| summary.contains(heading)),
@@ -370,6 +381,7 @@ fn section_5_3_available_actions_are_described() {
         crate::support::foreman_pack::names(action),
         ["description", "parameters"]
     );
+
     let description = action
         .descendants()
         .find(|node| node.has_tag_name("description"))
@@ -378,6 +390,7 @@ fn section_5_3_available_actions_are_described() {
         description.text(),
         Some("Record a structural decision to the Knowledge Base")
     );
+
     let shown = |node: &Node<'_, '_>| {
         let value = |name| node.attribute(name).unwrap().to_owned();
         (
@@ -386,6 +399,7 @@ fn section_5_3_available_actions_are_described() {
             node.text().unwrap().to_owned(),
         )
     };
+
     let found: Vec<_> = action
         .descendants()
         .filter(|node| node.has_tag_name("param"))
@@ -429,6 +443,7 @@ fn section_5_5_protocols() {
         "## Graceful Degradation",
     ];
     assert_eq!(headings("architect", "protocols"), expected);
+
     for tier in [
         "protocols.md",
         "protocols.medium.md",
@@ -468,12 +483,14 @@ fn section_8_1_action_categories() {
         ("run_health_check", [false, false, true, true]),
         ("apply_edit", [false, false, false, true]),
     ];
+
     for (column, mode) in MODES.into_iter().enumerate() {
         let expected: Vec<_> = table
             .iter()
             .filter(|(_, modes)| modes[column])
             .map(|(name, _)| *name)
             .collect();
+
         for model in ["gpt-4o", "deepseek-chat"] {
             let prompt = prompt(model, mode, &StateDocument::default());
             let document = parsed(actions_of(&prompt));
@@ -534,6 +551,7 @@ modes:
             "generate_scaffold"
         ]
     );
+
     let parameter = |action: &str, name: &str| small.actions[action].parameters[name].clone();
     let categories = [
         "character",
@@ -565,10 +583,12 @@ modes:
             .kind,
         ValueKind::Boolean
     );
+
     let shown = project
         .run(&["prompt", "work", "x", "--pack", "small"])
         .ok();
     assert_eq!(children(parsed(actions_of(&shown)).root_element()).len(), 4);
+
     let foreman = pack();
     for (name, action) in &small.actions {
         assert_eq!(foreman.actions[name], *action, "the foreman's own {name}");
@@ -582,6 +602,7 @@ fn appendix_a_file_structure() {
     let guardrails =
         ["voice_antipatterns", "continuity_rules"].map(|name| format!("guardrails/{name}.md"));
     let everywhere = ["identity.md", "process_map.md", "protocols.md"].map(str::to_owned);
+
     for (file_name, mode) in &modes {
         let prompt = prompt("gpt-4o", mode, &StateDocument::default());
         for name in everywhere.iter().chain([file_name]) {
@@ -591,6 +612,7 @@ fn appendix_a_file_structure() {
                 "{mode}: {name}"
             );
         }
+
         for name in &guardrails {
             let shown = prompt.contains(file(&format!("packs/foreman/{name}")).trim());
             assert_eq!(
@@ -600,5 +622,6 @@ fn appendix_a_file_structure() {
             );
         }
     }
+
     assert!(repository().join("packs/foreman/actions.yaml").exists());
 }

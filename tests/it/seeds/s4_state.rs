@@ -58,16 +58,19 @@ fn section_6_1_complete_schema() {
                 .unwrap(),
         )
     };
+
     assert_eq!(
         names(director.root_element()),
         names(specified.root_element()),
         "the order"
     );
+
     let compared: Vec<_> = names(specified.root_element())
         .into_iter()
         .skip(2)
         .collect();
     assert_eq!(compared.len(), 8);
+
     for name in compared {
         let document = if name == "work_order" {
             &architect
@@ -76,6 +79,7 @@ fn section_6_1_complete_schema() {
         };
         assert_eq!(found(document, &name), found(&specified, &name), "{name}");
     }
+
     assert_eq!(found(&architect, "current_mode").text, "ARCHITECT");
     assert_eq!(found(&director, "current_mode").text, "DIRECTOR");
 }
@@ -165,6 +169,7 @@ fn section_6_2_mode_specific_state_variants() {
         ),
     ];
     let work = work("section_6_1");
+
     for (mode, full, medium) in table {
         assert_eq!(
             sections(state_of(&prompt("gpt-4o", mode, &work))),
@@ -237,6 +242,7 @@ fn section_6_1_missing_is_a_child_or_an_attribute() {
         (ArtifactStatus::NotStarted, &[], &["b", "c"], "none"),
         (ArtifactStatus::Complete, &[], &[], "none"),
     ];
+
     for (status, completed, missing, expected) in table {
         let (completed, missing) = (fields(completed), fields(missing));
         let artifact = ArtifactProgress {
@@ -263,6 +269,7 @@ fn section_6_1_missing_is_a_child_or_an_attribute() {
             template.attribute("missing"),
             child.and_then(|child| child.text()),
         );
+
         let wanted = match expected {
             "child" => (None, Some("b, c")),
             "attribute" => (Some("b, c"), None),
@@ -314,6 +321,7 @@ fn section_6_3_knowledge_entries_by_tier() {
         knowledge,
         ..StateDocument::default()
     };
+
     for (limit, by_tier) in [
         (10, [10, 5, 0]),
         (25, [25, 5, 0]),
@@ -353,6 +361,7 @@ fn section_6_1_and_appendix_d_completion_percentage() {
             "100",
         ),
     ];
+
     for (work, expected) in cases {
         for model in MODEL_OF_TIER {
             let prompt = prompt(model, "architect", &work);
@@ -472,6 +481,7 @@ fn section_6_keys_that_are_not_xml_names() {
         .map(|node| (node.attribute("name"), node.text()))
         .collect();
     let values = keys.map(|key| format!("value of {key}"));
+
     let expected: Vec<_> = keys
         .iter()
         .zip(&values)
@@ -514,6 +524,7 @@ fn section_6_values_cannot_forge_layers_or_roles() {
             forged.push(place);
         }
     }
+
     assert_eq!(
         forged, [""; 0],
         "values in these places forge a part of the prompt"
@@ -533,6 +544,7 @@ fn section_6_3_character_world_and_structure_are_retained() {
         knowledge,
         ..StateDocument::default()
     };
+
     for (model, others) in [("gpt-4o", 7), ("deepseek-chat", 2)] {
         let prompt = prompt(model, "editor", &work);
         let document = parsed(state_of(&prompt));
@@ -566,6 +578,7 @@ fn section_6_invalid_state_files_are_refused() {
         ("mode: Plan A\n", (1, 7)),
         ("project: {}\nproject: {}\n", (2, 1)),
     ];
+
     for (text, place) in table {
         let error = read_state(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateInvalid, "{text}");
@@ -581,6 +594,7 @@ fn section_6_state_files_are_plain_and_shallow() {
         "[".repeat(100_000),
         "]".repeat(100_000)
     );
+
     for (text, line, words) in [
         (
             "mode: editor\nproject: &a {title: x}\nactive_context: *a\n",
@@ -613,10 +627,12 @@ fn section_6_command_refuses_bad_state_and_unknown_mode() {
         "--state",
         "state.yaml",
     ];
+
     project.write("state.yaml", "project: {title: x}\nmood: y\n");
     project
         .run(&args)
         .fails(3, &["StateInvalid", "mood", "state.yaml:2:1"]);
+
     project.write("state.yaml", "mode: plan\n");
     project.run(&args).fails(
         3,
@@ -626,6 +642,7 @@ fn section_6_command_refuses_bad_state_and_unknown_mode() {
             "architect, voice_calibration, director, editor",
         ],
     );
+
     project.write("state.yaml", "mode: architect\n");
     assert!(
         project
@@ -643,6 +660,7 @@ fn section_6_the_schema_of_a_state_file() {
         .run(&["schema", "state", "--pack", "foreman"])
         .json();
     let validator = jsonschema::validator_for(&schema).unwrap();
+
     let state: Value = serde_saphyr::from_str(&file("tests/data/state/section_6_1.yaml")).unwrap();
     assert_eq!(state["work_order"][1]["required"], 15);
     assert!(
@@ -650,6 +668,7 @@ fn section_6_the_schema_of_a_state_file() {
         "{:?}",
         validator.iter_errors(&state).next()
     );
+
     for (path, value) in [
         ("/mood", json!("y")),
         ("/project", json!(5)),
@@ -669,6 +688,7 @@ fn section_6_the_schema_of_a_state_file() {
 fn section_6_compose_and_the_assembler_agree() {
     let work = work("section_6_1");
     let catalogue = Catalogue::built_in().unwrap();
+
     for (mode, model) in MODES
         .into_iter()
         .flat_map(|mode| MODEL_OF_TIER.map(|model| (mode, model)))
@@ -688,6 +708,7 @@ fn section_6_compose_and_the_assembler_agree() {
             document: work.clone(),
             ..State::default()
         };
+
         let draft = compose(&pack(), &state, &request).unwrap();
         assert_eq!(draft.text(), prompt(model, mode, &work), "{mode}, {model}");
     }

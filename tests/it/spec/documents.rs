@@ -36,6 +36,7 @@ fn seed_files_are_valid_specs() {
             [],
             "{id} with CRLF"
         );
+
         let spec = Spec::read(&text).unwrap();
         let ids: Vec<&str> = spec
             .requirements
@@ -56,6 +57,7 @@ fn seed_files_are_valid_specs() {
 fn requirements_and_scenarios_have_locations() {
     let spec = Spec::read(&seed("unified-prompt-system")).unwrap();
     assert_eq!(spec.title, "Unified Prompt System");
+
     let second = &spec.requirements[1];
     assert_eq!(
         (second.title.as_str(), second.line),
@@ -77,6 +79,7 @@ fn requirements_and_scenarios_have_locations() {
         "{}",
         second.text
     );
+
     let last = &spec.scenarios[2];
     assert_eq!(
         (last.title.as_str(), last.line),
@@ -114,6 +117,7 @@ fn skeletons_pass_the_form_check() {
             .to_owned()
             + "\n"
     };
+
     let spec = skeleton("spec")
         .replace("<spec-id>", "login")
         .replace("<Title>", "Login")
@@ -124,6 +128,7 @@ fn skeletons_pass_the_form_check() {
         check_tasks(&skeleton("tasks").replace("<spec-id>", "login")),
         []
     );
+
     let left = check_proposal(&skeleton("proposal"));
     assert!(
         left.iter()
@@ -175,6 +180,7 @@ fn schema_check_agrees_with_the_meta_schema() {
         r#"{"type": "object", "if": {"type": "x"}, "then": {}, "anything": [1]}"#,
     ];
     let mut valid = 0;
+
     for value in values {
         let spec = login()
             .replace("has_json_schema: false", "has_json_schema: true")
@@ -189,6 +195,7 @@ fn schema_check_agrees_with_the_meta_schema() {
         );
         valid += usize::from(found.is_empty());
     }
+
     assert_eq!(valid, 6);
 }
 
@@ -211,17 +218,20 @@ fn plan_is_checked_as_a_whole() {
         ("tasks.md", TASKS),
     ];
     assert_eq!(check_plan(&whole), []);
+
     let told = |files: &[(&str, &str)]| -> Vec<String> {
         check_plan(files)
             .iter()
             .map(|(file, fault)| format!("{file}:{}: {}", fault.line, fault.message))
             .collect()
     };
+
     assert_eq!(told(&whole[..1]), ["tasks.md:1: the plan has no tasks.md"]);
     assert_eq!(
         told(&whole[1..]),
         ["proposal.md:1: the plan has no proposal.md"]
     );
+
     // The report of a later phase is not part of a plan.
     assert_eq!(
         told(&[&whole[..], &[("CHALLENGE.md", "")]].concat()),
@@ -241,6 +251,7 @@ fn plan_is_checked_as_a_whole() {
         "tasks.md:3: `1.1` names the spec `login`, which the plan has not",
     ];
     assert_eq!(told(&renamed), expected);
+
     let twice = [whole[0], whole[1], whole[1], whole[2]];
     assert_eq!(
         told(&twice),

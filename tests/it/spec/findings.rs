@@ -47,11 +47,13 @@ fn natural_reports_are_parsed() {
         "src/itsdangerous/timed.py:183: minor: Misleading message for signatures from the future [V3]",
     ];
     assert_eq!(shown_findings("review.md"), review);
+
     let minor = [
         "specs/timed-signatures.md: minor: R4 says \"those of 2.2.0\" [C1]",
         "API section: minor: Type hints [C2]",
     ];
     assert_eq!(shown_findings("challenge_minor.md"), minor);
+
     let blocking =
         ["specs/timed-signatures.md: critical: The spec loses R1, R4 and ten scenarios [C1]"];
     assert_eq!(shown_findings("challenge_blocking.md"), blocking);
@@ -81,6 +83,7 @@ fn open_severe_finding_overrules_only_pass() {
         ("sdd", "review", ReviewResult::NeedsChanges),
         ("light", "review", ReviewResult::NeedsChanges),
     ];
+
     for (pack, mode, raised) in modes {
         let pack = load(pack);
         for severity in ["critical", "Blocking", "major", "HIGH", "showstopper"] {
@@ -98,6 +101,7 @@ fn open_severe_finding_overrules_only_pass() {
                 );
             }
         }
+
         for severity in ["minor", "medium", "moderate", "low", "nit"] {
             let report = format!("### V1 - x\n- Severity: {severity}\n");
             assert_eq!(
@@ -106,6 +110,7 @@ fn open_severe_finding_overrules_only_pass() {
                 "{severity}"
             );
         }
+
         let settled = "### V1 - x\n- Severity: critical\n- Status: settled\n";
         assert_eq!(
             counts_as(&pack, mode, ReviewResult::Pass, settled),

@@ -22,6 +22,7 @@ fn plan_prompt_shows_skeletons_verbatim() {
     let project = TestProject::new();
     let expected = format!("<skeleton>\n{}\n</skeleton>", shipped());
     assert!(expected.contains("\n</spec>\n"));
+
     let xml = project.run(&["prompt", "plan", "Add login"]).ok();
     assert!(
         UnifiedPrompt::from_xml(&xml)
@@ -30,10 +31,12 @@ fn plan_prompt_shows_skeletons_verbatim() {
             .contains(&expected),
         "{xml}"
     );
+
     let flat = project
         .run(&["prompt", "plan", "Add login", "--format", "flat"])
         .ok();
     assert!(flat.contains(&expected), "{flat}");
+
     // A value of the caller is not text of the pack, and cannot close a tag of the template.
     let own = project
         .run(&[
@@ -63,8 +66,10 @@ fn filled_skeleton_passes_the_check() {
 
     let path = "agentd/specs/login.md";
     project.write(path, fill(spec));
+
     let run = project.run(&["spec", "check", path]);
     assert_eq!(run.code, 0, "{}\n{}", run.stdout, run.stderr);
+
     // The form check works: it rejects the tag in its earlier form.
     project.write(path, fill(spec).replace("</spec>", "<\\/spec>"));
     let run = project.run(&["spec", "check", path]);

@@ -81,6 +81,7 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
     ] {
         victim.run(args).fails(4, &words);
     }
+
     assert_eq!(calls(&victim), 0, "nothing was sent");
     for args in [
         &["log"][..],
@@ -102,10 +103,12 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
         (shown.code, shown.stdout.as_str()),
         (1, "new       .agentd/ledger.db\n")
     );
+
     // Every file of a copy has a new identity, so all of them count as changed.
     victim
         .run(&["resume", "evil", "--trust"])
         .fails(8, &["files were changed", "--again"]);
+
     victim.run(&["resume", "evil", "--trust", "--again"]).ok();
     assert_eq!(calls(&victim), 1, "trusted for one run");
     victim.run(&["resume", "evil"]).fails(4, &words);
@@ -113,6 +116,7 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
         victim.run(&["trust"]).ok(),
         "accepted  .agentd/ledger.db (new)\n"
     );
+
     victim
         .run(&[
             "turn",
@@ -143,11 +147,13 @@ fn own_ledger_needs_no_trust_until_replaced() {
             ])
             .ok();
     }
+
     assert_eq!(victim.run(&["log"]).stderr, "");
     assert_eq!(
         victim.run(&["trust", "--show"]).ok(),
         "accepted  .agentd/ledger.db\n"
     );
+
     fs::remove_dir_all(victim.root().join(".agentd")).unwrap();
     bring_along(&evil, &victim.root());
     victim.run(&["resume", "evil"]).fails(4, &["NotTrusted"]);
@@ -178,6 +184,7 @@ fn ledger_moved_with_its_project_needs_trust_again() {
     project
         .run(&[&there[..], &turn].concat())
         .fails(4, &["NotTrusted", "the project was moved"]);
+
     project.run(&[&there[..], &["trust"]].concat()).ok();
     project.run(&[&there[..], &turn].concat()).ok();
 }

@@ -56,6 +56,7 @@ fn foreign_schema_object_is_refused_by_name() {
         ),
         ("CREATE TABLE \"a\n::error::b\" (x)".to_owned(), "the table `a\\n::error::b`"),
     ];
+
     for (change, name) in cases {
         let folder = tempfile::tempdir().unwrap();
         create_hostile_ledger(folder.path(), &change);
@@ -67,6 +68,7 @@ fn foreign_schema_object_is_refused_by_name() {
             "{message}"
         );
     }
+
     for change in [
         "DROP TRIGGER events_are_not_removed",
         "DROP INDEX sessions_held",
@@ -129,6 +131,7 @@ fn commands_refuse_a_ledger_with_views() {
             ],
         );
     }
+
     let doctor = project.run(&["doctor"]);
     assert!(
         doctor.stdout.contains("holds what agentd did not make"),

@@ -190,6 +190,7 @@ fn locked_session_is_refused_with_holder_and_time() {
                 fence: 1
             })
         );
+
         let held = HeldSession {
             session: name.clone(),
             holder: holder("agentd turn"),
@@ -197,12 +198,14 @@ fn locked_session_is_refused_with_holder_and_time() {
             seen: at(7),
             fence: 1,
         };
+
         for over in [None, Some(0), Some(2)] {
             let second = store
                 .claim(&name, &holder("agentd resume"), over, at(9))
                 .unwrap();
             assert_eq!(second, Claim::Busy(held.clone()), "{over:?}");
         }
+
         assert_eq!(claim(store, "another").fence, 1);
     });
 }
@@ -212,6 +215,7 @@ fn stolen_lease_cannot_write() {
     for_each_store(|store| {
         let name = session("add-login");
         let old = claim(store, "add-login");
+
         let taken = store
             .claim(&name, &holder("agentd resume"), Some(old.fence), at(9))
             .unwrap();
@@ -222,6 +226,7 @@ fn stolen_lease_cannot_write() {
                 fence: 2
             })
         );
+
         for refused in [
             commit(store, &old, &[Event::Ended { done: true }]),
             commit(store, &old, &[]),
@@ -230,8 +235,10 @@ fn stolen_lease_cannot_write() {
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::SessionBusy);
         }
+
         assert_eq!(store.events(&name).unwrap(), []);
         assert_eq!(store.blob(&blob_id(b"reply")).unwrap(), None);
+
         let held = HeldSession {
             session: name,
             holder: holder("agentd resume"),
@@ -257,12 +264,14 @@ fn released_session_is_free_and_old_leases_stay_invalid() {
             commit(store, &first, &[]).unwrap_err().kind(),
             ErrorKind::SessionBusy
         );
+
         let second = claim(store, "add-login");
         assert_eq!(second.fence, 2);
         assert_eq!(
             store.heartbeat(&first, at(1)).unwrap_err().kind(),
             ErrorKind::SessionBusy
         );
+
         let unknown = Lease {
             session: session("nobody"),
             fence: 1,
@@ -391,8 +400,10 @@ fn events_round_trip() {
                 )
                 .unwrap();
         };
+
         record(&one, first, at(1));
         record(&two, &[Event::Ended { done: true }], at(2));
+
         // A clock that goes back does not change the order. Times are truncated to milliseconds.
         record(&one, rest, at(0) - Duration::from_micros(1));
         let times = [at(1); 4]
@@ -466,6 +477,7 @@ fn events_must_name_existing_texts() {
             ],
         ),
     ];
+
     for (text, events) in &cases {
         for_each_store(|store| {
             let lease = claim(store, "add-login");
@@ -482,11 +494,13 @@ fn events_must_name_existing_texts() {
                     at(0),
                 )
             };
+
             let error = record().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
             assert!(error.message().contains(&blob_id(text).0), "{error}");
             assert_eq!(store.events(&lease.session).unwrap(), []);
             assert_eq!(store.blob(&blob_id(blobs[0])).unwrap(), None);
+
             // A text stored by another session can be used.
             let other = claim(store, "another");
             store
@@ -508,8 +522,10 @@ fn events_must_name_existing_texts() {
 fn texts_are_found_only_by_hash() {
     let noise: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let texts: [&[u8]; 5] = [b"", b"a", &[0, 255, 0], &[b'x'; 3_000], &noise];
+
     for_each_store(|store| {
         let lease = claim(store, "add-login");
+
         // The same text twice in an entry, and again in a later one.
         for blobs in [[texts[3], texts[3]].as_slice(), &texts] {
             store
@@ -523,9 +539,11 @@ fn texts_are_found_only_by_hash() {
                 )
                 .unwrap();
         }
+
         for text in texts {
             assert_eq!(store.blob(&blob_id(text)).unwrap().as_deref(), Some(text));
         }
+
         let upper = blob_id(b"a").0.to_uppercase();
         for odd in [
             "",
@@ -569,6 +587,7 @@ fn turn_is_one_row_from_start_to_reply() {
             change(&mut expected);
             assert_eq!(all_turns(store), [expected.clone()]);
         };
+
         step(Event::Started(Box::new(started(1))), &|_| {});
         step(called(1, 1, "run", tokens(100)), &|row| row.calls = 1);
         let spent = Amount {
@@ -624,6 +643,7 @@ fn turns_are_listed_newest_last_up_to_the_limit() {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+
         assert_eq!(list(None, usize::MAX), "b1 a1 a2 b5 a3");
         assert_eq!(list(None, 2), "b5 a3");
         assert_eq!(list(Some(&a.session), 2), "a2 a3");
@@ -643,6 +663,7 @@ fn invalid_transition_is_refused() {
         call,
         process: holder("x").process,
     };
+
     let call = |turn, call| called(turn, call, "run", tokens(1));
     for_each_store(|store| {
         let lease = claim(store, "add-login");
@@ -700,6 +721,7 @@ fn invalid_transition_is_refused() {
                 "turn 4 of the session `add-login` was not started",
             ),
         ];
+
         for (event, words) in refused {
             let error = commit(store, &lease, &[event]).unwrap_err();
             assert_eq!(
@@ -707,7 +729,9 @@ fn invalid_transition_is_refused() {
                 (ErrorKind::LedgerUnusable, words)
             );
         }
+
         assert_eq!(store.events(&lease.session).unwrap(), before);
+
         commit(
             store,
             &lease,
@@ -737,14 +761,17 @@ fn usage_is_summed_by_session_agent_and_model() {
                     600,
                 ))));
             }
+
             commit(store, lease, &events).unwrap();
         };
+
         let (b, a) = (claim(store, "b"), claim(store, "a"));
         take(&b, 1, "gemini", None, &[10]);
         take(&b, 2, "claude", Some("opus"), &[1, 2]);
         take(&a, 1, "claude", None, &[5]);
         take(&b, 3, "claude", Some("opus"), &[4]);
         take(&b, 4, "claude", None, &[8]);
+
         // A turn without a call has no usage, and neither has an open call.
         take(&a, 2, "codex", None, &[]);
         commit(

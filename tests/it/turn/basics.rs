@@ -56,6 +56,7 @@ fn turn_passes_through_all_rooms() {
         project.read("agentd/changes/add-login/tasks.md"),
         "- [ ] 1.1 Add the form\n"
     );
+
     let reasons: Vec<_> = report
         .proposals
         .iter()
@@ -106,6 +107,7 @@ fn verdicts_faults_and_tasks_select_the_next_mode() {
         ("review", Some("review"), Some(false), None),
         ("archive", Some("archive"), Some(true), None),
     ];
+
     for (mode, next, ended, fault) in steps {
         let store = if ended == Some(true) {
             &MemoryStore::default()
@@ -132,6 +134,7 @@ fn mismatched_script_fails_the_turn_and_is_recorded() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+
     let error = take(&workspace, &store, &driver, &ask("plan", "Add logout")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ScriptMismatch);
     assert!(
@@ -139,6 +142,7 @@ fn mismatched_script_fails_the_turn_and_is_recorded() {
         "{error:#}"
     );
     assert_eq!(error.place().map(|place| place.line), Some(3));
+
     let events = events(&store, "add-login");
     assert!(
         matches!(events.last(), Some(Event::Answered(answered)) if !answered.end.is_ok()),
@@ -153,6 +157,7 @@ fn command_takes_a_turn() {
     let project = TestProject::new();
     project.write("script.yaml", PLAN);
     let run = turn(&project, "plan", "Add login", &[]);
+
     for words in [
         "verdict    PASS",
         "done       wrote agentd/changes/add-login/proposal.md",
@@ -160,9 +165,12 @@ fn command_takes_a_turn() {
     ] {
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
+
     assert_eq!(run.ok(), "Planned.\n");
+
     let again = turn(&project, "plan", "Add login", &["--json"]).report();
     assert_eq!(again["report"]["verdict"], "PASS");
+
     let detail = "left unchanged agentd/changes/add-login/proposal.md";
     assert_eq!(again["report"]["settlements"][0]["detail"], detail);
     assert_eq!(again["fault"], serde_json::Value::Null);
@@ -199,9 +207,12 @@ fn change_is_required_where_the_pack_requires_it() {
         ];
         project.run(&[&base, args].concat())
     };
+
     turn(&[]).fails(3, &["ChangeNotFound", "--change"]);
+
     project.write("agentd/changes/other/proposal.md", "x");
     turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "there is other"]);
+
     project.write("agentd/changes/nope/tasks.md", "x");
     turn(&["--change", "nope"]).fails(3, &["has no proposal.md", "plan it first"]);
     turn(&["--change", "../nope"]).fails(3, &["NameInvalid"]);
@@ -230,6 +241,7 @@ fn link_inside_a_change_is_not_written_through() {
     let script = "format: 1\nturns:\n  - reply: |\n      <content_update target=\"specs/login.md\">y</content_update>\n      \
                   <content_update target=\"tasks.md\">z</content_update>\n";
     project.write("script.yaml", script);
+
     for target in [
         "../../../.git/hooks".into(),
         project.home().join("nowhere/yet"),
@@ -250,6 +262,7 @@ fn link_inside_a_change_is_not_written_through() {
         );
         std::fs::remove_file(&specs).unwrap();
     }
+
     for path in [
         project.root().join(".git/hooks/login.md"),
         project.home().join("login.md"),
@@ -297,6 +310,7 @@ fn unfinished_action_keeps_the_mode() {
     let project = TestProject::new();
     let (workspace, store) = (workspace(&project), MemoryStore::default());
     let driver = Scripted::read(PLAN, "plan.yaml").unwrap();
+
     let report = take(
         &workspace,
         &store,
@@ -343,6 +357,7 @@ fn unclear_verdict_differs_from_none() {
 #[test]
 fn written_files_have_ordinary_permissions() {
     use std::os::unix::fs::PermissionsExt;
+
     let project = TestProject::new();
     let proposal = "agentd/changes/add-login/proposal.md";
     project.write(proposal, "x").write("script.yaml", PLAN);
@@ -353,12 +368,14 @@ fn written_files_have_ordinary_permissions() {
     .unwrap();
     let program = env!("CARGO_BIN_EXE_agentd");
     let turn = "turn plan 'Add login' --agent scripted --script script.yaml --change add-login";
+
     let status = std::process::Command::new("sh")
         .args(["-c", &format!("umask 027; {program} {turn}")])
         .current_dir(project.root())
         .output()
         .unwrap();
     assert!(status.status.success());
+
     let mode = |path: &str| {
         std::fs::metadata(project.root().join(path))
             .unwrap()
@@ -366,6 +383,7 @@ fn written_files_have_ordinary_permissions() {
             .mode()
             & 0o777
     };
+
     assert_eq!(
         (mode(proposal), mode("agentd/changes/add-login/tasks.md")),
         (0o600, 0o640)
@@ -411,6 +429,7 @@ fn history_start_is_stable_between_turns() {
         )
         .unwrap();
     }
+
     let events = events(&store, "add-login");
     let first = events.iter().filter_map(|event| match event {
         Event::Started(started) => started.first_turn,

@@ -21,6 +21,7 @@ fn project() -> TestProject {
              usage: {{input: input, cache_read: read, cache_write: write}}\n"
         )
     };
+
     let tools = "      tools: [{t: tool}]\n";
     let tool = "{\"t\":\"tool\"}\n\n        ";
     let agents = [
@@ -71,16 +72,19 @@ fn three_single_request_calls_calibrate_the_count() {
         "a preview creates no ledger"
     );
     assert_eq!(before["measured"]["calibration"]["samples"], 0);
+
     let ours = our_count(&project);
     for _ in 0..2 {
         assert_eq!(turn(&project, "one")["report"]["warnings"], json!([]));
     }
+
     let few = project.run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"]);
     assert!(
         few.stderr.contains("too few samples to use (2 samples)"),
         "{}",
         few.stderr
     );
+
     turn(&project, "one");
 
     let found = measured(&project, "gpt-4o");
@@ -89,12 +93,14 @@ fn three_single_request_calls_calibrate_the_count() {
         (&calibration["factor"], &calibration["samples"]),
         (&json!(1.0), &json!(3))
     );
+
     // The nonce differs from turn to turn, and so does the token count of each occurrence.
     let overhead = calibration["overhead"].as_u64().unwrap();
     assert!(
         overhead.abs_diff(9_600 - ours) < 40,
         "{overhead}, and the prompt has {ours}"
     );
+
     let shown = project.run(&["models", "show", "gpt-4o"]).ok();
     assert!(
         shown.contains("measured   one: 1.00 × our count + "),
@@ -107,6 +113,7 @@ fn three_single_request_calls_calibrate_the_count() {
         .json();
     let beside = |prompt: &Value| prompt["fit"]["overhead"].as_u64().unwrap();
     assert_eq!(beside(&after), beside(&before) + overhead);
+
     let other = project
         .run(&["prompt", "plan", "Add login", "--agent", "busy", "--json"])
         .json();
@@ -115,6 +122,7 @@ fn three_single_request_calls_calibrate_the_count() {
         beside(&before),
         "measurements belong to one agent"
     );
+
     let told = project
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"])
         .stderr;
@@ -157,17 +165,20 @@ fn truncated_prompt_is_warned_about_and_not_a_sample() {
     let run = project.run(&[&args[..], &["llama3.2:3b", "--json"]].concat());
     let warning = "scripted reports 300 tokens for a prompt of about 1,";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
+
     let report = run.report();
     let told = report["report"]["warnings"][0].as_str().unwrap();
     assert!(
         told.starts_with(warning)
             && told.ends_with("it may have been cut before it reached the model")
     );
+
     let found = measured(&project, "llama3.2:3b");
     assert_eq!(
         found["scripted"]["calibration"],
         json!({"factor": 1.0, "overhead": 0, "samples": 0, "cut": 1})
     );
+
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
     assert!(
         shown.contains("scripted: no token counts (0 samples, 1 probably truncated)"),
@@ -197,6 +208,7 @@ fn failed_calls_and_calls_without_model_are_not_samples() {
             .code,
         5
     );
+
     project.write(
         "cut.yaml",
         "format: 1\nturns:\n- {reply: <review>PASS</review>, usage: {input: 5}}\n",
@@ -231,6 +243,7 @@ fn measured_reliability_replaces_only_an_estimate() {
             .measure(&measurement, std::time::SystemTime::UNIX_EPOCH)
             .unwrap();
     };
+
     let prompt = || {
         let args = [
             "prompt",
@@ -244,6 +257,7 @@ fn measured_reliability_replaces_only_an_estimate() {
         let run = project.run(&[&args[..], &["--explain"]].concat());
         (run.stdout.contains("## EXAMPLE TURN"), run.stderr)
     };
+
     (0..9).for_each(|_| probe("llama3.2:3b", true));
     let (has_example, told) = prompt();
     assert!(
@@ -251,6 +265,7 @@ fn measured_reliability_replaces_only_an_estimate() {
             && told.contains("xml        low (guessed; measure it with `agentd probe AGENT`)"),
         "{told}"
     );
+
     probe("llama3.2:3b", true);
     let (has_example, told) = prompt();
     let words = "very_high (measured: 10 of 10 probe turns correct)";
@@ -261,6 +276,7 @@ fn measured_reliability_replaces_only_an_estimate() {
             .ok()
             .contains(words)
     );
+
     // Nothing was measured for the other agent.
     let args = [
         "prompt",
@@ -294,6 +310,7 @@ fn measured_reliability_replaces_only_an_estimate() {
         row["window"], row["tokenizer"]
     );
     write(&project.user_folder().join("config.toml"), settings);
+
     let (has_example, told) = prompt();
     assert!(
         has_example && told.contains("xml        low (from the settings)"),

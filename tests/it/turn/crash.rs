@@ -248,12 +248,14 @@ impl Stage {
     fn finish(&self) {
         self.run(&["resume"]).ok();
         let once = self.events();
+
         let again = self.run(&["resume"]);
         assert_eq!(
             (again.code, again.stdout.as_str(), again.stderr.as_str()),
             (0, "", NOTHING)
         );
         assert_eq!(self.events(), once, "recovery did something twice");
+
         if once
             .iter()
             .any(|(_, event)| matches!(event, Event::Started(_)))
@@ -269,6 +271,7 @@ impl Stage {
     fn check(&self, before: &[(SystemTime, Event)], images: &[Option<&str>]) {
         let events = self.events();
         assert!(events.starts_with(before), "I1: a recorded event is lost");
+
         let mut replied = BTreeMap::<u64, u64>::new();
         let mut called = 0;
         for (_, event) in &events {
@@ -278,6 +281,7 @@ impl Stage {
                 _ => {}
             }
         }
+
         assert!(
             replied.values().all(|times| *times == 1),
             "I2: a turn has several replies: {replied:?}"
@@ -292,12 +296,14 @@ impl Stage {
             BTreeSet::new(),
             "I4: a process is still running"
         );
+
         if let Some(store) = self.store() {
             assert_eq!(
                 store.verify().unwrap(),
                 Vec::<String>::new(),
                 "I5: the ledger is damaged"
             );
+
             let spent = store
                 .spent(&Scope::Session(&session()))
                 .unwrap()
@@ -310,8 +316,10 @@ impl Stage {
             );
             assert!(spent <= CAP, "I6: {spent}");
         }
+
         let image = fs::read_to_string(self.project.root().join(TARGET)).ok();
         assert!(images.contains(&image.as_deref()), "I7: {image:?}");
+
         self.check_secrets();
     }
 
@@ -332,12 +340,14 @@ impl Stage {
                 );
             }
         }
+
         if let Some(store) = self.store() {
             for id in self.events().iter().flat_map(|(_, event)| event.texts()) {
                 let text = String::from_utf8(store.blob(id).unwrap().unwrap()).unwrap();
                 assert!(!text.contains(CANARY), "I8: the key is in the ledger");
             }
         }
+
         let runs = self.project.root().join(".agentd/calls");
         let left: Vec<_> = fs::read_dir(runs)
             .into_iter()
@@ -355,6 +365,7 @@ impl Stage {
             (state.turns, state.mode),
             (turns, Some(Mode::new("challenge").unwrap()))
         );
+
         let last = |event: &Event| match event {
             Event::Replied { turn, verdict, .. } if *turn == turns => Some(*verdict),
             _ => None,
@@ -433,6 +444,7 @@ fn tokens_of(events: &[(SystemTime, Event)]) -> u64 {
             _ => None,
         };
     }
+
     calls.into_values().sum()
 }
 

@@ -45,11 +45,13 @@ fn agent_that_restores_an_older_ledger_fails_its_turn() {
             "nothing of that call counts",
         ],
     );
+
     let log = project.run(&["log"]).ok();
     assert!(
         !log.contains("PASS  ") || !log.contains("c/1"),
         "the reply counts: {log}"
     );
+
     let calls = project.root().join(".agentd/calls");
     let left = fs::read_dir(calls).map_or(0, Iterator::count);
     assert_eq!(left, 0, "recovery could use the reply");
@@ -74,6 +76,7 @@ fn ledger_edited_during_a_call_needs_trust_again() {
         "rm .agentd/ledger.db*; cp '{}' .agentd/ledger.db",
         older.display()
     );
+
     describe_editor(&project, &replace);
     turn("c", "editor", &[]).fails(7, &["LedgerChanged"]);
 
@@ -87,6 +90,7 @@ fn ledger_edited_during_a_call_needs_trust_again() {
             ],
         );
     }
+
     project.run(&["log"]).ok();
     let shown = project.run(&["trust", "--show"]);
     assert!(

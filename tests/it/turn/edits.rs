@@ -46,6 +46,7 @@ fn edit_format_is_explained_only_to_agents_without_tools() {
         let args = [&["prompt", mode, "Do it", "--change", "x"][..], agent].concat();
         project.run(&args).ok()
     };
+
     for mode in ["plan", "challenge", "implement", "review", "archive"] {
         for agent in [
             &[][..],
@@ -59,6 +60,7 @@ fn edit_format_is_explained_only_to_agents_without_tools() {
                 "{mode} {agent:?}"
             );
         }
+
         for agent in ["pipe", "far:model"] {
             let shown = prompt(mode, &["--agent", agent]);
             assert!(shown.contains(TOLD[0]), "{mode} {agent}");
@@ -95,11 +97,13 @@ fn agent_with_tools_edits_the_tree_itself() {
     project.write("a.txt", "one\n");
     let reply = "<content_update target=\"a.txt\">\ntwo\n</content_update>\n\
                  <content_update target=\"IMPLEMENTATION.md\">\n# Record\n</content_update>\n";
+
     let report = take_answered_turn(&project, "able", &["a.txt".to_owned()], reply);
     assert_eq!(
         step_results(&report),
         ["yes wrote agentd/changes/x/IMPLEMENTATION.md"]
     );
+
     let proposals: Vec<_> = report
         .proposals
         .iter()
@@ -165,6 +169,7 @@ fn large_diffs_finish_in_time() {
         let hunks: String = (0..hunks).map(hunk).collect();
         format!("<content_update target=\"long.txt\" format=\"diff\">\n{hunks}</content_update>\n")
     };
+
     let shown = ["long.txt".to_owned()];
     let report = take_answered_turn(&project, "pipe", &shown, &diff(1_001));
     assert_eq!(
@@ -172,8 +177,10 @@ fn large_diffs_finish_in_time() {
         ["no cannot write long.txt: the diff has more than 1000 hunks"]
     );
     assert_eq!(project.read("long.txt"), text);
+
     let report = take_answered_turn(&project, "pipe", &shown, &diff(1_000));
     assert_eq!(step_results(&report), ["yes replaced long.txt"]);
+
     let changed = |number: usize| {
         if number.is_multiple_of(10) {
             format!("new {}\n", number / 10)
@@ -181,6 +188,7 @@ fn large_diffs_finish_in_time() {
             line(number)
         }
     };
+
     assert_eq!(
         project.read("long.txt"),
         (0..10_000).map(changed).collect::<String>()
@@ -210,6 +218,7 @@ fn pipe_agent_runs_every_phase() {
         );
         run.report()["report"].clone()
     };
+
     let update = |target: &str, text: &str| {
         format!("<content_update target=\"{target}\">\n{text}\n</content_update>\n")
     };
@@ -217,11 +226,13 @@ fn pipe_agent_runs_every_phase() {
         + &update("tasks.md", "- [ ] 1.1 Do it")
         + "<review>PASS</review>\n";
     assert_eq!(turn("plan", &plan, &[])["state"]["mode"], "challenge");
+
     let challenge = update("CHALLENGE.md", "# Fine") + "<review>PASS</review>\n";
     assert_eq!(
         turn("challenge", &challenge, &[])["state"]["mode"],
         "implement"
     );
+
     let built =
         "<content_update target=\"src/a.txt\" format=\"diff\">\n@@ -2 +2 @@\n-two\n+zwei\n</content_update>\n"
             .to_owned()
@@ -229,6 +240,7 @@ fn pipe_agent_runs_every_phase() {
             + &update("IMPLEMENTATION.md", "# Built")
             + "<task_status id=\"1.1\">COMPLETED</task_status>\n";
     let report = turn("implement", &built, &["--file", "src/a.txt"]);
+
     let details: Vec<_> = report["settlements"]
         .as_array()
         .unwrap()
@@ -244,6 +256,7 @@ fn pipe_agent_runs_every_phase() {
         ]
     );
     assert_eq!(report["state"]["mode"], "review", "{report:#}");
+
     let made = BTreeMap::from([("src/a.txt", "one\nzwei\n"), ("src/new/b.txt", "three\n")]);
     assert_eq!(
         tree(&project),
@@ -251,6 +264,7 @@ fn pipe_agent_runs_every_phase() {
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .collect()
     );
+
     let review = update("REVIEW.md", "# Good") + "<review>PASS</review>\n";
     assert_eq!(turn("review", &review, &[])["state"]["mode"], "archive");
     assert_eq!(
@@ -262,9 +276,11 @@ fn pipe_agent_runs_every_phase() {
         .map(|number| call(&project, "pipe", number).stdin.contains(TOLD[0]))
         .collect();
     assert_eq!(stdin, BTreeSet::from([true]));
+
     // The ledger contains the original result, and a second look gives the same.
     let shown = project.run(&["show", "x/3"]).ok();
     assert!(shown.contains("replaced src/a.txt"), "{shown}");
+
     let doctor = project.run(&["doctor"]);
     assert_eq!(doctor.code, 0, "{}", doctor.stderr);
 }
@@ -296,11 +312,13 @@ fn edits_without_a_session_are_reported_but_not_applied() {
         all.map(|s| s["detail"].as_str().unwrap().to_owned())
             .collect()
     };
+
     assert_eq!(details(&report), [unnamed; 2]);
     assert_eq!(
         tree(&project),
         BTreeMap::from([("a.txt".to_owned(), "one\n".to_owned())])
     );
+
     // In flat text a line that resembles a heading is escaped, so such a file cannot be replaced.
     let named = |more: &[&str]| {
         let run = project.run(&[&base[..], &["--session", "s"], more].concat());
@@ -310,11 +328,14 @@ fn edits_without_a_session_are_reported_but_not_applied() {
         named(&["--format", "flat"]),
         ["replaced a.txt", "wrote b.txt"]
     );
+
     project.write("a.txt", "one\n\n---\n\n# file: b.txt\n");
     fs::remove_file(project.root().join("b.txt")).unwrap();
+
     let unseen =
         "cannot write a.txt: it is there, and the prompt did not show it; show it with --file";
     assert_eq!(named(&["--format", "flat"]), [unseen, "wrote b.txt"]);
+
     fs::remove_file(project.root().join("b.txt")).unwrap();
     assert_eq!(
         named(&["--format", "xml"]),

@@ -156,6 +156,7 @@ fn turn_runs_with_a_model_server() {
         (&row["agent"], &row["model"]),
         (&json!("mine:small"), &json!("small"))
     );
+
     let used = stage.run(&["usage", "--json"]).ok();
     assert!(
         used.contains("\"agent\": \"mine:small\"") && used.contains("\"tokens\": 1040"),
@@ -184,6 +185,7 @@ fn model_servers_get_messages_instead_of_flat_text() {
     let ask = ["architect", "Begin", "--pack", "foreman", "--agent"];
     let prompt = |more: &[&str]| stage.run(&[&["prompt"], &ask[..], more].concat()).ok();
     let shown: Value = serde_json::from_str(&prompt(&["mine:small"])).unwrap();
+
     let roles: Vec<&str> = shown
         .as_array()
         .unwrap()
@@ -191,6 +193,7 @@ fn model_servers_get_messages_instead_of_flat_text() {
         .map(|m| m["role"].as_str().unwrap())
         .collect();
     assert_eq!((roles[0], roles[roles.len() - 1]), ("system", "user"));
+
     let flat = prompt(&["mine:small", "--format", "flat"]);
     assert!(
         flat.starts_with("# THE FOREMAN\n"),
@@ -253,6 +256,7 @@ fn failures_are_reported_with_a_hint() {
             "model small is not there",
         ],
     );
+
     let unset = stage.project.run(&TURN);
     unset.fails(
         5,
@@ -302,12 +306,14 @@ fn budget_applies_to_model_servers() {
 fn silent_model_is_stopped() {
     let stall = json!({"text": "abcdef", "chunk": 2, "stall_after": 2});
     let stage = Stage::new(&json!([{"hang": true}, stall]));
+
     stage.settings("[limits]\nidle_seconds = 1\ngrace_seconds = 1\n");
     stage
         .run(&TURN)
         .fails(5, &["was silent for 1 s", "idle_seconds"]);
 
     let mut said = String::new();
+
     for seconds in GROWING_LIMITS {
         stage.settings(&format!(
             "[limits]\nidle_seconds = {seconds}\ngrace_seconds = 1\n"
@@ -332,6 +338,7 @@ fn silent_model_is_stopped() {
             break;
         }
     }
+
     assert_eq!(said, "abcd\n", "the model had no time to report usage");
 
     stage.settings("[limits]\nwall_seconds = 1\ngrace_seconds = 1\n");
@@ -349,6 +356,7 @@ fn signal_stops_a_model_mid_reply() {
     let stage =
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.start_turn("<message>Planned.");
+
     let lines = stage.alive();
     assert!(
         lines.iter().any(|line| line.contains("UNLOCKER")),
@@ -358,10 +366,12 @@ fn signal_stops_a_model_mid_reply() {
         !lines.iter().any(|line| line.contains(KEY)),
         "no command line contains the key"
     );
+
     send(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(stage.alive().is_empty());
     assert_eq!(stage.last_row()["result"], "stopped");
+
     stage.run(&["resume", "s"]).ok();
     assert_eq!(stage.last_row()["verdict"], "PASS");
 }
@@ -372,10 +382,12 @@ fn partial_reply_before_a_kill_is_kept() {
         Stage::new(&json!([{"text": REPLY, "chunk": 20, "stall_after": 1}, {"text": REPLY}]));
     let mut child = stage.start_turn("<message>Planned.");
     send(&child, Signal::SIGKILL);
+
     child.wait().unwrap();
     until("the HTTP client outlives its program", || {
         stage.alive().is_empty()
     });
+
     stage.run(&["resume"]).ok();
     assert_eq!(stage.last_row()["result"], "lost");
     assert!(
@@ -384,9 +396,11 @@ fn partial_reply_before_a_kill_is_kept() {
             .ok()
             .starts_with("<message>Planned.")
     );
+
     stage.run(&["resume", "s"]).ok();
     assert_eq!(stage.last_row()["verdict"], "PASS");
     assert_eq!(stage.server.requests().len(), 2);
+
     let [first, second] = [1, 2].map(|number| stage.server.body(number));
     assert_eq!(first, second, "the same is sent again");
 }
@@ -399,6 +413,7 @@ fn server_of_a_project_requires_trust() {
     stage
         .project
         .write("agentd/agents.yaml", stage.definition());
+
     let refused = stage.run(&TURN);
     assert!(
         refused.code != 0 && refused.stderr.contains("agentd/agents.yaml"),
@@ -406,6 +421,7 @@ fn server_of_a_project_requires_trust() {
         refused.stderr
     );
     assert_eq!(stage.server.requests().len(), 0);
+
     stage.run(&["trust"]).ok();
     stage.run(&TURN).ok();
     assert_eq!(stage.server.requests().len(), 1);

@@ -15,6 +15,7 @@ fn project(settings: &str) -> TestProject {
             agent.display()
         )
     };
+
     let agents = format!(
         "format: 1\nagents:\n{}{}",
         described("one"),
@@ -60,6 +61,7 @@ fn model_of_a_mode_applies_to_its_agent_and_flags_override_it() {
             "own",
         ),
     ];
+
     for (flags, agent, model) in cases {
         let with = |command| [&[command][..], flags, &["Go"]].concat();
         assert_eq!(
@@ -92,8 +94,10 @@ fn settings_can_restrict_the_permissions_of_a_mode() {
         "m",
     ];
     assert_eq!(reply(&project("").run(&turn)), "--edit --model m");
+
     let lowered = project("[modes.implement]\npermission = \"read-only\"\n");
     assert_eq!(reply(&lowered.run(&turn)), "--read --model m");
+
     // A permission beyond that of the pack is refused.
     let raised = project("")
         .write(
@@ -117,6 +121,7 @@ fn edits_are_refused_in_a_mode_restricted_to_reading() {
             "format: 1\nagents:\n  pipe:\n    argv: [printf, \"{reply}\"]\n    tools: false\n"
         );
         crate::support::write(&project.user_folder().join("agents.yaml"), agents);
+
         project.run(&[
             "turn",
             "implement",

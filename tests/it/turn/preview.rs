@@ -33,11 +33,13 @@ fn preview_equals_the_prompt_of_the_next_turn() {
     define_agents(&project, &[("agent", &[&reply], "")]);
     let change = ["--change", "add-login"];
     shown_and_sent(&project, &[&["plan", "Add login"], &change[..]].concat());
+
     let second = shown_and_sent(&project, &[&["plan", "Add more"], &change[..]].concat());
     assert!(
         second.contains("<artifact name=\"proposal.md\">"),
         "{second}"
     );
+
     shown_and_sent(
         &project,
         &[&["challenge", "Look"], &change[..], &["--format", "chat"]].concat(),
@@ -58,6 +60,7 @@ fn state_is_shown_until_replaced() {
         );
         path.display().to_string()
     };
+
     let book = ["--pack", "foreman", "--session", "book"];
     let path = state("First");
     let ask = |mode: &'static str, more: &[&str]| {
@@ -69,14 +72,17 @@ fn state_is_shown_until_replaced() {
         ask("architect", &[]).contains("<title>First</title>"),
         "the ledger contains it"
     );
+
     let director = ask("director", &[]);
     assert!(
         director.contains("<title>First</title>") && director.contains("<current_mode>DIRECTOR"),
         "{director}"
     );
+
     let path = state("Second");
     assert!(ask("director", &["--state", &path]).contains("<title>Second</title>"));
     assert!(ask("architect", &[]).contains("<title>Second</title>"));
+
     // Without its name it is not a turn of that session.
     let shown = project
         .run(&["prompt", "architect", "Go on", "--pack", "foreman"])
@@ -104,6 +110,7 @@ fn model_of_a_definition_applies_to_prompt_and_turn() {
         ];
         project.run(&[&args[..], more].concat()).json()["fit"].clone()
     };
+
     for more in [&["--agent", "small"][..], &[]] {
         let fit = prompt(more);
         assert_eq!(
@@ -112,6 +119,7 @@ fn model_of_a_definition_applies_to_prompt_and_turn() {
             "{more:?}"
         );
     }
+
     assert_eq!(
         prompt(&["--model", "gpt-4o"])["tier"],
         "full",
@@ -135,15 +143,19 @@ fn model_of_a_definition_applies_to_prompt_and_turn() {
         ];
         let said = project.run(&[&args[..], more].concat()).ok();
         let fit = project.run(&["show", "book", "--fit"]).json();
+
         let log = project.run(&["log", "book", "-n", "1", "--json"]).json();
         assert_eq!(fit["model"], log[0]["model"]);
+
         let argument = said.lines().last().unwrap().to_owned();
         assert_eq!(
             argument,
             format!("--model {}", log[0]["model"].as_str().unwrap())
         );
+
         fit
     };
+
     assert_eq!(turn(&[])["tier"], "minimal");
     assert_eq!(
         turn(&["--agent", "small", "--model", "gpt-4o"])["tier"],

@@ -57,6 +57,7 @@ fn finished_turn_leaves_nothing_to_resume() {
     project
         .run(&["turn", "plan", "Go", "--session", "a", "--agent", "agent"])
         .ok();
+
     let run = project.run(&["resume", "a"]);
     assert!(
         run.stderr.contains("nothing to resume: a/1 is complete"),
@@ -76,6 +77,7 @@ fn finished_turn_leaves_nothing_to_resume() {
 fn stopped_turn_is_retried_with_the_same_prompt() {
     let project = TestProject::new();
     let mut child = start_hanging_turn(&project, "plan", "a");
+
     send_signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(results(&project), ["stopped"]);
@@ -86,6 +88,7 @@ fn stopped_turn_is_retried_with_the_same_prompt() {
     );
 
     let_agent_answer(&project, "Planned.\n<review>PASS</review>\n");
+
     // The current files of the project do not matter: the prompt is the recorded one.
     project.write("new.txt", "x");
     assert_eq!(project.run(&["resume", "a"]).ok(), "Planned.\n");
@@ -94,6 +97,7 @@ fn stopped_turn_is_retried_with_the_same_prompt() {
         call(&project, "agent", 2).stdin
     );
     assert_eq!(results(&project), ["ok"]);
+
     let record = project.run(&["show", "a", "--json"]).json();
     let ends: Vec<_> = record["turn"]["calls"]
         .as_array()
@@ -110,16 +114,20 @@ fn killed_run_is_finished_and_reported() {
     let project = TestProject::new();
     let mut child = start_hanging_turn(&project, "plan", "a");
     send_signal(&child, Signal::SIGKILL);
+
     child.wait().unwrap();
     assert_eq!(results(&project), ["interrupted"], "no process saw its end");
+
     let run = project.run(&["resume"]);
     assert!(
         run.stderr.contains("the call of a/1 is lost"),
         "{}",
         run.stderr
     );
+
     run.ok();
     assert_eq!(results(&project), ["lost"]);
+
     let left: Vec<_> = files_below(&project.root().join(".agentd"))
         .into_iter()
         .filter(|file| file.starts_with("calls"))
@@ -136,6 +144,7 @@ fn killed_run_is_finished_and_reported() {
     // The agent is called again only if its session is named.
     let_agent_answer(&project, "Planned.\n");
     assert_eq!(calls(&project, "agent"), 1);
+
     let run = project.run(&["resume", "a", "--json"]);
     assert_eq!(run.report()["report"]["calls"], 2);
 }
@@ -145,8 +154,10 @@ fn agent_with_edit_permission_is_not_retried_unasked() {
     let project = TestProject::new();
     project.write("agentd/changes/a/proposal.md", "# A\n");
     let mut child = start_hanging_turn(&project, "implement", "a");
+
     send_signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+
     let_agent_answer(&project, "Done.\n");
     project.run(&["resume", "a"]).fails(
         8,
@@ -170,6 +181,7 @@ fn turn_is_not_resumed_with_another_pack() {
     child.wait().unwrap();
     let_agent_answer(&project, "Planned.\n");
     let template = project.run(&["template", "show", "plan"]).ok();
+
     write(
         &project.user_folder().join("templates/system/BASE-plan.md"),
         template.replace("# Plan a change", "# Plan it"),
@@ -208,6 +220,7 @@ fn run_on_terminal(
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
+
     // At the end of its input `script` would type an end of file, which the terminal would echo.
     let typing = child.stdin.take();
     let (mut terminal, mut shown, mut buffer) =
@@ -220,9 +233,11 @@ fn run_on_terminal(
         shown.extend(&buffer[..count]);
         look(&String::from_utf8_lossy(&shown));
     }
+
     drop(typing);
     let shown = String::from_utf8(shown).unwrap();
     assert!(child.wait().unwrap().success(), "{shown}");
+
     Some(shown)
 }
 
@@ -237,6 +252,7 @@ fn seconds_shown(shown: &str) -> BTreeSet<u64> {
 #[test]
 fn live_lines_cannot_drive_the_terminal() {
     let project = TestProject::new();
+
     // A title, the clipboard, a colour, a cursor movement, in both forms; then words.
     let evil = "\u{1b}]0;owned\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[31m\u{9b}2J\u{1b}[9;9H\u{202e}";
     let said = answer(
@@ -259,6 +275,7 @@ fn live_lines_cannot_drive_the_terminal() {
         "--agent",
         "talker",
     ];
+
     // The agent continues once its lines were shown and redrawn, and the seconds have changed.
     let lines = " tokens\r\nReading.\r\nWorking on it\r\u{1b}[2A\u{1b}[J";
     let look = |shown: &str| {
@@ -266,6 +283,7 @@ fn live_lines_cannot_drive_the_terminal() {
             write(&seen, "");
         }
     };
+
     let Some(shown) = run_on_terminal(&project, &args, look) else {
         return did_not_run(
             "live_lines_cannot_drive_the_terminal",
@@ -278,6 +296,7 @@ fn live_lines_cannot_drive_the_terminal() {
     );
     assert!(shown.replace("\r\r", "\r").contains(lines), "{shown:?}");
     assert!(seconds_shown(&shown).len() > 1, "{shown:?}");
+
     // All control sequences are ours: three lines are erased, and a few words have a colour.
     let ours = [
         "\u{1b}[J",
@@ -305,12 +324,14 @@ fn live_lines_cannot_drive_the_terminal() {
 fn turn_without_a_terminal_prints_no_progress() {
     let project = TestProject::new();
     define_agents(&project, &[("talker", &["out Working.", "out Done."], "")]);
+
     let run = project.run(&["turn", "plan", "Go", "--session", "a", "--agent", "talker"]);
     assert!(
         !run.stderr.contains('\r') && !run.stderr.contains('\u{1b}'),
         "{:?}",
         run.stderr
     );
+
     // A turn of more than five seconds, on a busy machine, prints that it is still running.
     let lines = run
         .stderr
@@ -323,6 +344,7 @@ fn turn_without_a_terminal_prints_no_progress() {
         run.stderr
     );
     assert_eq!(run.ok(), "Working.\nDone.\n");
+
     let log = project.run(&["log", "--json"]).json();
     assert_eq!(log[0]["result"], json!("ok"));
 }

@@ -72,6 +72,7 @@ fn assert_none_is_kept(project: &TestProject) {
             &file.display().to_string(),
         );
     }
+
     // Exported texts are not compressed. The variables are not set, so nothing is redacted now.
     let commands: [&[&str]; 13] = [
         &["export"],
@@ -88,6 +89,7 @@ fn assert_none_is_kept(project: &TestProject) {
         &["diff", "last", "last"],
         &["usage", "--json"],
     ];
+
     for args in commands {
         let run = project.run(args);
         // A turn without a complete reply has none to replay.
@@ -166,6 +168,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
 
     let called = call(&project, "agent", 1);
     assert_no_canary(called.stdin.as_bytes(), "the prompt");
+
     for place in [
         "Its key is [secret MINE_API_KEY].",
         "# [secret FOREIGN_TOKEN]\n[secret MINE_API_KEY]",
@@ -181,6 +184,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
             called.stdin
         );
     }
+
     assert_eq!(
         project.run(&["show", "a/1", "--prompt"]).ok(),
         called.stdin,
@@ -204,6 +208,7 @@ fn canary_never_reaches_prompt_ledger_or_terminal() {
 fn canary_of_a_state_file_is_redacted() {
     let project = TestProject::new();
     define_agents(&project, &[("agent", &["out Yes."], ALLOWED)]);
+
     // Quoted so that no form of the secret is in the file: it only appears once parsed.
     let quoted = CANARY
         .replace('"', "\\x22")
@@ -239,6 +244,7 @@ fn canary_of_a_state_file_is_redacted() {
     // The error for an unreadable value does not contain it either.
     project.write("state.yaml", format!("history: {NAME}\n"));
     run(&project, &[&["turn"], &ask[..]].concat()).fails(3, &["StateInvalid"]);
+
     project.write("state.yaml", format!("{NAME}: x\n"));
     run(&project, &[&["prompt"], &ask[..]].concat())
         .fails(3, &["StateInvalid", "[secret FOREIGN_TOKEN]"]);
@@ -256,6 +262,7 @@ fn canary_printed_by_an_agent_is_redacted() {
         .iter()
         .map(|form| format!("out It is {form}."))
         .collect();
+
     // For any split into pieces, and for output that ends in the middle of it.
     steps.extend([1, 3, 7].map(|size| format!("split {size} again {CANARY} and {IN_URL},\n")));
     steps.push(format!("err warning: {CANARY}"));
@@ -282,6 +289,7 @@ fn canary_printed_by_an_agent_is_redacted() {
             ("broke", &quota, ALLOWED),
         ],
     );
+
     for more in [&[][..], &["--json"]] {
         let args = ["turn", "plan", "Go", "--session", "a", "--agent"];
         run(&project, &[&args[..], &["works"], more].concat()).ok();
@@ -294,12 +302,14 @@ fn canary_printed_by_an_agent_is_redacted() {
             5
         );
     }
+
     let reply = project.run(&["show", "a/1", "--reply"]).ok();
     assert!(
         reply.starts_with("It is [secret MINE_API_KEY].\nIt is [secret MINE_API_KEY].\n"),
         "{reply}"
     );
     assert!(reply.matches(SHOWN).count() >= 9, "{reply}");
+
     let failed = project.run(&["show", "a/2", "--reply"]).ok();
     assert!(!failed.contains(&CANARY[..12]), "{failed}");
     assert!(
@@ -386,6 +396,7 @@ fn canary_printed_in_pieces_is_not_reassembled() {
             }
         }
     }
+
     assert_none_is_kept(&project);
     for file in files_below(&project.root().join("agentd")) {
         let content = fs::read(project.root().join("agentd").join(&file)).unwrap();
@@ -409,6 +420,7 @@ fn canary_in_multiline_base64_is_redacted() {
             LINES_OF_LONGER.join(line_break)
         )
     };
+
     let breaks = ["\n", "\r\n", "\n      ", "\n+", "\n> ", "\\n"];
     let text: String = breaks
         .iter()
@@ -455,12 +467,14 @@ fn canary_in_multiline_base64_is_redacted() {
             assert_no_line(run.stdout.as_bytes(), "stdout");
             assert_no_line(run.stderr.as_bytes(), "stderr");
         }
+
         assert_no_line(call(&project, agent, 1).stdin.as_bytes(), "the prompt");
         for part in ["--prompt", "--reply", "--json"] {
             let shown = project.run(&["show", &format!("{agent}/1"), part]);
             assert_no_line(shown.stdout.as_bytes(), part);
         }
     }
+
     assert_no_line(project.run(&["export"]).stdout.as_bytes(), "the export");
     assert_none_is_kept(&project);
 
@@ -514,6 +528,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), None, "it was killed");
+
         if agent == "ends" {
             let raw = fs::read(project.root().join(".agentd/calls/a.1.1/stdout")).unwrap();
             assert!(
@@ -521,8 +536,10 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
                 "there is something to clean up"
             );
         }
+
         let resumed = run(&project, &["resume"]);
         assert!(resumed.stderr.contains(told), "{}", resumed.stderr);
+
         resumed.ok();
         let runs = project.root().join(".agentd/calls");
         assert!(
@@ -531,9 +548,12 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
             files_below(&runs)
         );
         assert_none_is_kept(&project);
+
         let reply = project.run(&["show", "a", "--reply"]).ok();
+
         // The partial output of a stopped agent is kept.
         let whole = "The key is [secret MINE_API_KEY] or [secret FOREIGN_TOKEN].";
+
         // Less than eight bytes of a secret cannot be distinguished from other text.
         assert!(
             if agent == "ends" {
@@ -550,6 +570,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
 #[test]
 fn encoded_key_of_a_scripted_reply_is_not_recorded() {
     const KEY: &str = "sk-CANARY-0123/456&789<abcdef";
+
     let forms = [
         KEY,
         "sk-CANARY-0123/456&amp;789&lt;abcdef",
@@ -565,6 +586,7 @@ fn encoded_key_of_a_scripted_reply_is_not_recorded() {
     project
         .write("script.yaml", script.to_string())
         .disable_nonce();
+
     for args in [
         &[
             "turn",

@@ -163,6 +163,7 @@ fn variables_are_secret_by_their_names() {
         .into_iter()
         .map(|(name, _)| name)
         .collect();
+
     let expected = names
         .iter()
         .filter(|(_, secret)| *secret)
@@ -219,6 +220,7 @@ fn secret_with_invisible_characters_is_redacted() {
             );
         }
     }
+
     let text = "no secret: a\u{1b}[1mb\u{1b}[0m, sk-c4n\u{1b}[0m.";
     assert_eq!(secrets().redact(text), text);
 }
@@ -280,6 +282,7 @@ fn secret_that_contains_markup_is_redacted() {
 fn secret_in_json_and_xml_escapes_is_redacted() {
     let canary = "k3y&<\"a'/b>+=ü-0815";
     let secrets = Secrets::new([("KEY".to_owned(), canary.as_bytes().to_vec())]);
+
     for form in [
         r#"k3y&<\"a'/b>+=ü-0815"#,
         r#"k3y&<\"a'\/b>+=ü-0815"#,
@@ -338,12 +341,14 @@ fn multiline_base64_is_redacted_at_every_offset() {
         in_base64(b"any carnal pleasure"),
         "YW55IGNhcm5hbCBwbGVhc3VyZQ"
     );
+
     let secrets = secrets();
     for offset in 0..=80 {
         let text = format!("{}{CANARY}, and more after it", "x".repeat(offset));
         let whole = in_base64(text.as_bytes());
         let expected = secrets.redact(&whole).into_owned();
         assert!(expected.contains("[secret KEY]"), "{offset}: {expected}");
+
         for line_break in BREAKS {
             for width in [1, 7, 64, 76] {
                 let shown = secrets
@@ -380,6 +385,7 @@ fn base64_lines_that_start_with_a_plus_are_redacted() {
 fn multiline_key_is_redacted_in_json_and_diff() {
     let pem = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2Vw\nBCIEIEl0ZGlz\n-----END KEY-----\n";
     let secrets = Secrets::new([("KEY".to_owned(), pem.as_bytes().to_vec())]);
+
     for (text, expected) in [
         (format!("a\n{pem}b"), "a\n[secret KEY]\nb"),
         (pem.replace('\n', "\r\n"), "[secret KEY]\r\n"),
@@ -429,8 +435,10 @@ proptest! {
         cuts.sort_unstable();
         let mut stream = secrets.stream();
         let mut shown: String = cuts.windows(2).map(|cut| stream.push(&text[cut[0]..cut[1]])).collect();
+
         shown.push_str(&stream.finish());
         prop_assert_eq!(&shown, &secrets.redact(&text));
+
         let joined = shown.replace(BREAKS[line_break], "");
         prop_assert!(joined.contains("[secret S]"), "{}", joined);
         if !repeats_itself {

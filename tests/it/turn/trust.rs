@@ -74,6 +74,7 @@ fn project_without_definitions_needs_no_trust() {
         .write("agentd/project.md", "What it is.")
         .write("agentd/changes/x/proposal.md", "y");
     check(&project, "plan").unwrap();
+
     let run = project.run(&["trust"]);
     assert!(
         run.stderr.contains("defines no templates"),
@@ -95,6 +96,7 @@ fn used_definitions_need_trust_until_they_change() {
         .write("templates/system/GEMINI-plan.md", "Plan.");
     let files = ["agentd/config.toml", "templates/system/GEMINI-plan.md"];
     assert_eq!(not_trusted(check(&project, "plan")), files);
+
     project.run(&["trust"]).ok();
     check(&project, "plan").unwrap();
 
@@ -103,8 +105,10 @@ fn used_definitions_need_trust_until_they_change() {
         not_trusted(check(&project, "plan")),
         ["templates/system/GEMINI-plan.md"]
     );
+
     // A mode that does not use the file is not blocked.
     check(&project, "review").unwrap();
+
     // The old content is still trusted.
     project.write("templates/system/GEMINI-plan.md", "Plan.");
     check(&project, "plan").unwrap();
@@ -123,6 +127,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
             "format = 1\n[modes.plan]\nagent = \"x\"\n",
         ),
     ];
+
     for (file, text) in cases {
         let project = TestProject::new();
         project.write(file, text);
@@ -130,6 +135,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
         project.run(&["trust"]).ok();
         check(&project, "implement").unwrap();
     }
+
     let project = TestProject::new();
     project.run(&["pack", "new", "own"]).ok();
     project.write("agentd/config.toml", "format = 1\npack = \"own\"\n");
@@ -144,6 +150,7 @@ fn every_kind_of_definition_is_checked_when_it_is_used() {
             .all(|file| untrusted.contains(&(*file).to_owned())),
         "{untrusted:?}"
     );
+
     project.run(&["trust"]).ok();
     check(&project, "draft").unwrap();
 }
@@ -161,11 +168,13 @@ fn file_changed_after_reading_is_not_trusted() {
         Mode::new("plan").unwrap(),
     );
     workspace.templates.find(&gemini, &plan).unwrap();
+
     project.write("templates/system/GEMINI-plan.md", "Good.");
     assert_eq!(
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["templates/system/GEMINI-plan.md"]
     );
+
     // The prompt also uses the content that was read, and content that is read again is checked
     // separately.
     assert_eq!(
@@ -178,6 +187,7 @@ fn file_changed_after_reading_is_not_trusted() {
             .body(),
         "Evil."
     );
+
     workspace.templates.reload();
     assert_eq!(
         workspace
@@ -210,10 +220,13 @@ fn workspace_caches_the_files_it_read() {
     {
         project.write(file, text);
     }
+
     let workspace = open(&project);
     let before = prompt(&workspace, "review");
+
     let used = workspace.used_project_files();
     assert_eq!(used.len(), 3);
+
     for file in files {
         project.write(file, "New words.");
     }
@@ -235,6 +248,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
     project
         .write("agentd/notes.md", "no definition")
         .write("templates/README.md", "neither");
+
     let shown = project.run(&["trust", "--show"]);
     assert_eq!(
         shown.stdout,
@@ -249,11 +263,13 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
         "accepted  agentd/agents.yaml (new)\naccepted  agentd/config.toml (new)\n\
          accepted  agentd/packs/own/pack.yaml (new)\n"
     );
+
     project
         .write("agentd/config.toml", "format = 1\n# more\n")
         .write("templates/system/BASE-plan.md", "x");
     let json: serde_json::Value =
         serde_json::from_str(&project.run(&["trust", "--show", "--json"]).stdout).unwrap();
+
     let states: Vec<(&str, &str, bool)> = json["files"]
         .as_array()
         .unwrap()
@@ -269,6 +285,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
             ("templates/system/BASE-plan.md", "new", false),
         ]
     );
+
     let json = project.run(&["trust", "--json"]).json();
     assert!(
         json["files"]
@@ -300,11 +317,14 @@ fn trust_file_is_private_and_readable() {
     let project = TestProject::new();
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
+
     let folder = project.user_folder().join("trust");
     assert_eq!(mode_of(&folder), 0o700);
+
     let records = files_below(&folder);
     assert_eq!(records.len(), 1);
     assert_eq!(mode_of(&folder.join(&records[0])), 0o600);
+
     let words = fs::read_to_string(folder.join(&records[0])).unwrap();
     let root = project.root().canonicalize().unwrap();
     assert!(
@@ -328,6 +348,7 @@ fn trust_applies_to_one_project() {
         project.write("agentd/config.toml", "format = 1\n");
     }
     one.run(&["trust"]).ok();
+
     let workspace = Workspace::open(
         other.root(),
         WorkspaceOptions::default().with_user(one.user_folder()),
@@ -337,9 +358,11 @@ fn trust_applies_to_one_project() {
         not_trusted(check_trust(&workspace, &workspace.root, "scripted", false)),
         ["agentd/config.toml"]
     );
+
     // The same project through another path is the same project.
     let link = one.home().join("link");
     symlink(one.root(), &link).unwrap();
+
     let workspace = Workspace::open(
         link,
         WorkspaceOptions::default().with_user(one.user_folder()),
@@ -354,6 +377,7 @@ fn trust_file_writable_by_others_is_ignored() {
     project.write("agentd/config.toml", "format = 1\n");
     project.run(&["trust"]).ok();
     let folder = project.user_folder().join("trust");
+
     for mode in [0o777, 0o720, 0o702] {
         fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
@@ -366,8 +390,10 @@ fn trust_file_writable_by_others_is_ignored() {
             .run(&["trust"])
             .fails(3, &["others can write to it", "chmod 700"]);
     }
+
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     check(&project, "plan").unwrap();
+
     // Only root can change the owner to test this.
     if chown(&folder, Some(12_345), None).is_ok() {
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
@@ -377,8 +403,10 @@ fn trust_file_writable_by_others_is_ignored() {
         );
         chown(&folder, Some(0), None).unwrap();
     }
+
     let moved = project.home().join("elsewhere");
     fs::rename(&folder, &moved).unwrap();
+
     symlink(&moved, &folder).unwrap();
     assert_eq!(
         check_trust(&open(&project), &project.root(), "scripted", false)
@@ -467,6 +495,7 @@ fn unreadable_definition_is_reported_and_the_rest_accepted() {
     crate::support::write(&outside, "secret");
     symlink(&outside, project.root().join("agentd/packs/own/b.md")).unwrap();
     symlink(project.home(), project.root().join("agentd/packs/out")).unwrap();
+
     let run = project.run(&["trust"]);
     assert_eq!(
         run.stdout,
@@ -478,6 +507,7 @@ fn unreadable_definition_is_reported_and_the_rest_accepted() {
         "{}",
         run.stderr
     );
+
     check(&project, "plan").unwrap();
 }
 
@@ -514,16 +544,20 @@ fn instruction_files_are_searched_in_the_working_folder() {
             .status()
             .unwrap()
     };
+
     project.write(".mine", "a\n");
     assert!(git(&["add", "-A"]).success() && git(&words).success());
+
     define_agents(&project, &[("mine", &[], "    obeys: [.mine]\n")]);
     let run = || project.run(&["run", "x", "--agent", "mine"]);
+
     let opened = project.run(&["run", "x", "Do it", "--agent", "mine"]);
     assert!(
         opened.stderr.contains("NotTrusted") && calls(&project, "mine") == 0,
         "{}",
         opened.stderr
     );
+
     project.run(&["trust"]).ok();
     assert!(run().stderr.contains("AgentEmpty"));
     assert_eq!(calls(&project, "mine"), 1);
@@ -536,9 +570,11 @@ fn instruction_files_are_searched_in_the_working_folder() {
         .unwrap()
         .path()
         .join("x");
+
     fs::write(tree.join(".mine"), "run this\n").unwrap();
     run().fails(4, &["NotTrusted", ".mine", "agentd trust -C", "--trust"]);
     assert_eq!(calls(&project, "mine"), 1, "it was not started");
+
     fs::write(tree.join(".mine"), "a\n").unwrap();
     assert!(run().stderr.contains("AgentEmpty"));
     assert_eq!(calls(&project, "mine"), 2);

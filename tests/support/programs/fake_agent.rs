@@ -154,6 +154,7 @@ fn take(step: &str) -> Outcome<()> {
         }
         _ => return leave(word, rest),
     }
+
     Ok(out.flush()?)
 }
 
@@ -170,6 +171,7 @@ fn record(folder: &Path) -> Outcome<()> {
             .map(|word| format!("{word}\n"))
             .collect::<String>()
     };
+
     fs::write(folder.join("argv"), lines(env::args().skip(1).collect()))?;
     let variables =
         env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
@@ -194,6 +196,7 @@ fn leave(word: &str, rest: &str) -> Outcome<()> {
         }
         return Ok(());
     }
+
     let sleep = format!("sleep {rest}");
     let (reader, writer) = io::pipe()?;
     let mut child = match word {
@@ -210,6 +213,7 @@ fn leave(word: &str, rest: &str) -> Outcome<()> {
         child.env_clear();
     }
     let mut started = child.stdin(writer).spawn()?;
+
     // The command holds our end of the pipe that the child closes.
     drop(child);
     io::copy(&mut &reader, &mut io::sink())?;

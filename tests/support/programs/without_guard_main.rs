@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "started"
     )?;
     let count = fs::read_to_string(&starts)?.lines().count();
+
     // Bounded, in case it escapes.
     if count > 5 {
         return Ok(());
@@ -41,5 +42,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(_) => writeln!(io::stdout(), "launched")?,
         Err(error) => writeln!(io::stdout(), "{error:#}")?,
     }
+
     Ok(())
 }

@@ -23,6 +23,7 @@ fn exit_codes_and_signals_are_distinguished() {
             containment,
             ..Call::new()
         };
+
         for (step, code, signal) in [
             ("exit 0", Some(0), None),
             ("exit 7", Some(7), None),
@@ -110,6 +111,7 @@ fn agent_that_ignores_sigterm_is_killed_after_the_grace_period() {
         call.wait_for("deaf");
         let asked = Instant::now();
         contained.stop(false);
+
         let exit = call.end_of(contained);
         assert_eq!((exit.signal, exit.cause), (Some(9), ExitCause::Stopped));
         assert!(
@@ -161,6 +163,7 @@ fn immediate_and_second_stop_skip_the_grace_period() {
                         .any(blocks_received_sigterm)
                 });
             }
+
             contained.stop(at_once);
             let exit = call.end_of(contained);
             assert_eq!((exit.signal, exit.cause), (Some(9), ExitCause::Stopped));
@@ -207,6 +210,7 @@ fn liveness_check_rejects_a_reused_pid() {
     let contained = call.start_agent(&["out begun", "hang"]);
     let guard = contained.process().clone();
     assert!(is_alive(&guard));
+
     drop(contained);
     until("the guard is alive", || !is_alive(&guard));
 }
@@ -234,12 +238,14 @@ fn zombie_is_not_alive() {
         ..this_process()
     };
     assert!(is_alive(&process));
+
     child.kill().unwrap();
     until("the process is alive", || !is_alive(&process));
     assert!(
         fs::exists(format!("/proc/{}", child.id())).unwrap(),
         "the zombie was reaped"
     );
+
     child.wait().unwrap();
 }
 
@@ -251,6 +257,7 @@ fn containment_facts_are_probed() {
         facts.when_killed(),
         "everything an agent has started ends within a second"
     );
+
     match &facts.namespace {
         Ok(()) => assert!(
             facts
@@ -266,6 +273,7 @@ fn containment_facts_are_probed() {
             assert!(facts.when_guard_killed().contains("marker"));
         }
     }
+
     let facts = ContainmentFacts::find("/bin/true".as_ref());
     assert!(facts.guard.is_err() && facts.namespace.is_err());
     assert_eq!(facts.when_killed(), "no agent is started");

@@ -98,11 +98,13 @@ fn no_process_survives_a_killed_agentd() {
         };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
+
         // Only root can read the environment of the guard.
         assert!(
             living_pids(&call.marker()).len() >= 5,
             "the agent and its four children"
         );
+
         victim.kill_program();
         until_nothing_is_alive(&call);
         assert_eq!(
@@ -169,6 +171,7 @@ fn namespace_contains_when_agentd_and_guard_are_killed() {
         };
         let mut victim = Victim::start(&call, &STEPS);
         call.wait_for("begun");
+
         // Stopped, so that it cannot react to the death of the other process.
         suspend(victim.guard);
         if guard_first {
@@ -178,6 +181,7 @@ fn namespace_contains_when_agentd_and_guard_are_killed() {
             victim.kill_program();
             victim.kill_guard();
         }
+
         until_nothing_is_alive(&call);
     }
 }
@@ -223,6 +227,7 @@ fn agentd_cleans_up_after_a_killed_guard() {
             Signal::SIGKILL,
         )
         .unwrap();
+
         let exit = call.end_of(contained);
         assert_eq!(
             (exit.code, exit.signal, exit.cause),
@@ -259,6 +264,7 @@ fn agent_that_holds_the_guards_lifeline_does_not_survive_agentd() {
 fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     let call = Call::new();
     let mut holders = Holders::new(call.parent.path().join("fifo"));
+
     // The child has no environment, and its only ancestor with the marker is the guard.
     let agent = program("fake_agent");
     let script = format!(
@@ -268,6 +274,7 @@ fn processes_of_a_stopped_guard_are_found_by_its_pid() {
     );
     let contained = call.start(&["sh", "-c", &script]).unwrap();
     let guard = contained.process();
+
     call.wait_for("begun");
     until("the agent still runs", || {
         living_pids(&call.marker()).is_subset(&BTreeSet::from([guard.pid]))

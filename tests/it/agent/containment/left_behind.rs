@@ -34,6 +34,7 @@ fn leftover_child_is_counted_and_killed() {
                 (Some(0), &ExitCause::Ended),
                 "{step}"
             );
+
             // The intermediate process of a double fork may still exist.
             assert!(
                 (1..=2).contains(&exit.left_behind),
@@ -89,8 +90,10 @@ fn respawning_process_is_killed() {
         let endless = format!("fork-loop {GENERATIONS} {}", log.display());
         let wait = format!("await {}", log.display());
         let fake_agent = program("fake_agent").display().to_string();
+
         let exit = call.run(&["sh", "-c", &agent, &fake_agent, &endless, &endless, &wait]);
         assert_eq!(exit.cause, ExitCause::Ended);
+
         // A generation may exit before it is seen, but its line is in the log.
         let count = fs::read_to_string(&log).unwrap().lines().count();
         assert!((1..2 * GENERATIONS).contains(&count), "{count} generations");
@@ -117,14 +120,18 @@ fn unkillable_process_does_not_block_the_end() {
         child = child.display(),
         go = go.display()
     );
+
     let mut contained = call.start(&["sh", "-c", &script]).unwrap();
     until("the child is not started", || child.exists());
+
     let pid = Pid::from_raw(fs::read_to_string(&child).unwrap().trim().parse().unwrap());
+
     // Traced by this thread, which does not continue it.
     if ptrace::seize(pid, ptrace::Options::empty()).is_err() {
         let test = "unkillable_process_does_not_block_the_end";
         return did_not_run(test, "ptrace is not permitted");
     }
+
     fs::write(&go, "").unwrap();
     let exit = contained.wait(HANG).unwrap().expect("the guard hangs");
     assert_eq!(

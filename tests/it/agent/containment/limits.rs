@@ -34,6 +34,7 @@ fn silent_agent_is_killed_after_the_idle_timeout() {
             assert!(exit.milliseconds >= *idle);
             call.stdout_text() == "words\n"
         };
+
         assert!(
             IDLE_TIMES.iter().any(has_spoken),
             "earlier output is not kept"
@@ -114,6 +115,7 @@ fn unresponsive_guard_is_killed_with_its_agent() {
         grace: milliseconds(100),
         ..Limits::default()
     };
+
     for stop in [None, Some(true)] {
         let call = Call::within(limits);
         let guard = call.parent.path().join("guard");
@@ -124,6 +126,7 @@ fn unresponsive_guard_is_killed_with_its_agent() {
             contained.stop(at_once);
         }
         let exit = call.end_of(contained);
+
         let cause = if stop.is_some() {
             ExitCause::Stopped
         } else {
@@ -150,6 +153,7 @@ fn gigabyte_of_output_is_stopped_at_the_limit() {
             containment,
             ..Call::within(limits)
         };
+
         // The agent writes without end and ignores SIGTERM.
         let contained =
             call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
@@ -204,6 +208,7 @@ fn gigabyte_of_output_is_not_held_in_memory() {
         memory = peak_memory(program.id()).unwrap_or(memory);
         program.try_wait().unwrap().is_some()
     });
+
     let said = std::io::read_to_string(program.stdout.take().unwrap()).unwrap();
     assert!(said.contains("cause: Output"), "{said}");
     assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");

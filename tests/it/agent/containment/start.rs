@@ -62,11 +62,13 @@ fn call_files_are_private_and_hold_no_environment_secret() {
         (mode(&call.folder()), mode(call.folder().parent().unwrap())),
         (0o700, 0o700)
     );
+
     let files = files_below(&call.folder());
     assert_eq!(
         files,
         ["exit", "job", "prompt", "stderr", "stdout"].map(std::path::PathBuf::from)
     );
+
     for file in files.iter().map(|file| call.folder().join(file)) {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
         assert!(
@@ -193,6 +195,7 @@ fn program_without_a_guard_is_refused_before_start() {
         });
         error.unwrap_err()
     };
+
     let here = call.parent.path();
     for program in ["/no/such/program", "/bin/true", "/bin/echo"] {
         let error = refused(program, &argv, here);
@@ -202,6 +205,7 @@ fn program_without_a_guard_is_refused_before_start() {
             "{error:#}"
         );
     }
+
     let program = guard().to_str().unwrap();
     assert_eq!(
         refused(program, &argv, &here.join("missing")).kind(),

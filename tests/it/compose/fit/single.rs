@@ -26,8 +26,10 @@ fn plain_case(turns: usize) -> Case {
 fn too_small_budget_is_an_error_with_the_numbers() {
     let case = plain_case(3);
     let (_folder, pack) = case.pack();
+
     let error = case.draft(&pack, 20).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BudgetTooSmall);
+
     for words in [
         "and may have 20 (a window of 20, less 0 for the reply",
         "p0",
@@ -36,6 +38,7 @@ fn too_small_budget_is_an_error_with_the_numbers() {
     ] {
         assert!(error.message().contains(words), "{words}: {error}");
     }
+
     assert!(
         !error.message().contains("history"),
         "history can be cut: {error}"
@@ -70,6 +73,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
         turns: None,
         entries: Some(20),
     };
+
     let draft = compose(
         &pack,
         &case.state(),
@@ -80,6 +84,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
     )
     .unwrap();
     assert!(count_tokens(&draft) <= 8_192);
+
     let row = |name: &str| {
         draft
             .fit_report
@@ -89,6 +94,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
             .unwrap()
             .clone()
     };
+
     assert_eq!((row("knowledge").kept, row("knowledge").of), (20, 100_000));
     assert_eq!(
         row("knowledge").why.as_deref(),
@@ -117,6 +123,7 @@ fn floors_and_caps_are_respected() {
         said.map(|segment| bpe_openai::o200k_base().count(&segment.text))
             .sum::<usize>()
     };
+
     let tight = case.draft(&pack, 700).unwrap();
     assert_ne!(
         tight.fit_report.blocks[1].rung, "full",
@@ -127,9 +134,11 @@ fn floors_and_caps_are_respected() {
         "{}",
         history(&tight)
     );
+
     let wide = case.draft(&pack, 1_000_000).unwrap();
     assert_eq!(wide.fit_report.blocks[1].rung, "full");
     assert!((400..=500).contains(&history(&wide)), "{}", history(&wide));
+
     let why = wide
         .fit_report
         .blocks
@@ -146,6 +155,7 @@ fn floors_and_caps_are_respected() {
 fn hysteresis_keeps_the_start_of_the_history() {
     let mut first = None;
     let (mut moves, mut plain_moves, mut plain_first) = (0, 0, None);
+
     for turns in 40..80 {
         let case = plain_case(turns);
         let (_folder, mut pack) = case.pack();
@@ -154,8 +164,10 @@ fn hysteresis_keeps_the_start_of_the_history() {
             previous: first,
             ..case.request(900)
         };
+
         let now = compose(&pack, &case.state(), &request).unwrap();
         assert!(count_tokens(&now) <= 900);
+
         moves += usize::from(first.is_some() && now.fit_report.first_turn != first);
         first = now.fit_report.first_turn;
         pack.hysteresis = None;
@@ -166,6 +178,7 @@ fn hysteresis_keeps_the_start_of_the_history() {
         plain_moves += usize::from(plain_first.is_some() && sliding != plain_first);
         plain_first = sliding;
     }
+
     assert_eq!(plain_moves, 39, "a sliding window moves with every turn");
     assert!((1..=20).contains(&moves), "{moves}");
 }
@@ -192,6 +205,7 @@ fn chat_messages_have_roles_and_no_headings() {
             .iter()
             .all(|message| !message.content.contains("## SAID"))
     );
+
     let json: serde_json::Value = serde_json::from_str(&draft.rendered()).unwrap();
     assert_eq!(json[5]["role"], "user");
 }
@@ -203,6 +217,7 @@ fn counter_can_be_shared_between_threads() {
     let (_folder, pack) = case.pack();
     let counter = Arc::new(Counter::new(TokenizerSpec::default()));
     let state = case.state();
+
     let texts: Vec<String> = std::thread::scope(|scope| {
         let one = || {
             let request = Request {
@@ -228,6 +243,7 @@ fn xml_prompt_holds_the_history_as_artifacts() {
     let draft = case.draft(&pack, 4_000).unwrap();
     let text = draft.text();
     let xml = roxmltree::Document::parse(&text).unwrap();
+
     let names: Vec<_> = xml
         .descendants()
         .filter(|node| node.has_tag_name("artifact"))
@@ -272,6 +288,7 @@ fn cdata_escapes_stay_within_the_window() {
     )
     .unwrap();
     let mut before = 0;
+
     for window in [
         400, 500, 600, 800, 1_000, 2_000, 3_000, 4_000, 8_000, 12_000, 20_000,
     ] {
@@ -290,10 +307,13 @@ fn cdata_escapes_stay_within_the_window() {
             "{} of {window}",
             count_tokens(&draft)
         );
+
         let rules = block_ranks(&draft)[0].1;
         assert!(rules >= before, "a larger window takes nothing away");
+
         before = rules;
     }
+
     assert_eq!(before, 3, "the rules are complete");
 }
 
@@ -310,6 +330,7 @@ fn every_spelling_of_a_frame_is_escaped() {
             .unwrap()
             .text()
     };
+
     for line in [
         "##  SAID",
         "## Said:",
@@ -327,12 +348,14 @@ fn every_spelling_of_a_frame_is_escaped() {
             "{line:?}"
         );
     }
+
     for line in ["# Saidan", "I said USER: x", "----"] {
         assert!(
             text(&format!("a\n{line}\nb")).contains(&format!("\n{line}\n")),
             "{line:?} is harmless"
         );
     }
+
     assert!(text(&"a\u{85}".repeat(300_000)).len() > 600_000);
 }
 
@@ -371,6 +394,7 @@ fn elastic_layer_may_be_first() {
     let draft = compose(&pack, &state, &request).unwrap();
     let expected = "# file: a.rs\n\ncode\n\n# file: a.rs\n\ncode\n\n---\n\nRules.\n\n---\n\n# instructions\n\nGo";
     assert_eq!(draft.text(), expected);
+
     let blocks: Vec<&str> = draft
         .segments
         .iter()
@@ -405,6 +429,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
             named: *named,
             ..Default::default()
         };
+
         let context = files.iter().map(given).collect();
         let request = Request {
             instructions: Some("Go".to_owned()),
@@ -417,6 +442,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
         };
         compose(&pack, &state, &request)
     };
+
     let chosen_and_named = composed(&[("chosen.rs", false), ("named.rs", true)])
         .unwrap()
         .text();
@@ -425,6 +451,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
         "{chosen_and_named}"
     );
     assert!(!chosen_and_named.contains("chosen.rs"));
+
     composed(&[("one.rs", false), ("two.rs", false)]).unwrap();
     let refused = composed(&[("one.rs", true), ("two.rs", true)]).unwrap_err();
     assert_eq!(refused.kind(), agentd::ErrorKind::BudgetTooSmall);
@@ -456,6 +483,7 @@ fn hysteresis_keeps_turns_that_fit() {
             .unwrap()
             .kept
     };
+
     assert_eq!(kept(7, 4_000), 3);
     assert_eq!(kept(0, 4_000), 3);
     assert_eq!(

@@ -40,6 +40,7 @@ fn replaced_git_file_is_ignored() {
         let evil = evil_program(&world);
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "agent\n");
+
         // A repository of the agent, in place of the git file or at the path it names.
         let link = worktree.path.join(".git");
         fs::remove_file(&link).unwrap();
@@ -54,6 +55,7 @@ fn replaced_git_file_is_ignored() {
         } else {
             world.run_in(&worktree.path, &init);
         }
+
         for name in [
             "core.fsmonitor",
             "filter.own.clean",
@@ -63,6 +65,7 @@ fn replaced_git_file_is_ignored() {
         ] {
             world.run_in(&worktree.path, &["config", name, &evil]);
         }
+
         for hook in [
             "post-index-change",
             "post-checkout",
@@ -71,8 +74,10 @@ fn replaced_git_file_is_ignored() {
             fs::create_dir_all(own.join("hooks")).unwrap();
             fs::copy(&evil, own.join("hooks").join(hook)).unwrap();
         }
+
         write(&worktree.path.join(".gitattributes"), "* filter=own\n");
         use_worktree(&world, &worktree);
+
         // The git file is correct again.
         assert!(
             world
@@ -87,6 +92,7 @@ fn replaced_git_file_is_ignored() {
                 .unwrap()
                 .is_some()
         );
+
         world
             .repository()
             .remove_worktree(&worktree, Leftover::Kept)
@@ -114,6 +120,7 @@ fn submodule_settings_run_nothing() {
         let evil = evil_program(&world);
         let worktree = world.change("x");
         let sub = worktree.path.join("sub");
+
         // At the same commit that the change records, because git only then reads the files.
         world.run_in(
             &worktree.path,
@@ -147,8 +154,10 @@ fn plain_git_runs_the_trap() {
     world.run_in(&sub, &["config", "filter.own.clean", &evil]);
     write(&sub.join(".gitattributes"), "* filter=own\n");
     write(&sub.join("a.txt"), SAME_SIZE);
+
     world.run(&["add", "-A"]);
     assert!(world.marker_file().exists());
+
     fs::remove_file(world.marker_file()).unwrap();
 }
 
@@ -174,7 +183,9 @@ fn hidden_index_flags_do_not_hide_changes() {
                 .map(|file| file.path)
                 .collect()
         };
+
         assert_eq!(names(&worktree), ["a.txt", "src/lib.rs"]);
+
         let commit = worktree.commit("Change").unwrap().unwrap();
         assert_eq!(
             world.run(&["diff", "--name-only", "main", &commit]),
@@ -193,6 +204,7 @@ fn attributes_do_not_hide_files_from_a_diff() {
         );
         write(&worktree.path.join("a.txt"), "agent\n");
         write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
+
         for _ in 0..2 {
             let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
             assert!(
@@ -212,6 +224,7 @@ fn replace_refs_are_ignored() {
     let worktree = world.change("x");
     write(&worktree.path.join("a.txt"), "agent\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
+
     world.run_in(&worktree.path, &["replace", &commit, "main"]);
     assert_eq!(
         world.run(&["show", &format!("{commit}:a.txt")]),
@@ -225,6 +238,7 @@ fn replace_refs_are_ignored() {
             .text
             .contains("+agent\n")
     );
+
     let text = world.repository().text_at(&commit, "a.txt").unwrap();
     assert_eq!(text.as_deref(), Some("agent\n"));
 }
@@ -235,6 +249,7 @@ fn symbolic_branch_to_the_users_branch_is_reported() {
     let worktree = world.change("x");
     let start = world.id("main");
     write(&worktree.path.join("a.txt"), "agent\n");
+
     world.run_in(
         &worktree.path,
         &["symbolic-ref", "refs/heads/agentd/x", "refs/heads/main"],
@@ -246,8 +261,10 @@ fn symbolic_branch_to_the_users_branch_is_reported() {
             .message()
             .contains("`main`")
     );
+
     worktree.reset_to(&start).unwrap();
     write(&worktree.path.join("a.txt"), "agent\n");
+
     worktree.commit("Change").unwrap().unwrap();
     assert_eq!(world.id("main"), start);
 }
@@ -260,6 +277,7 @@ fn folder_replaced_by_a_link_is_not_followed() {
     write(&elsewhere.join("mine"), "mine\n");
     fs::remove_dir_all(&worktree.path).unwrap();
     symlink(&elsewhere, &worktree.path).unwrap();
+
     for error in [
         worktree.commit("Change").unwrap_err(),
         worktree.reset_to("main").unwrap_err(),
@@ -268,6 +286,7 @@ fn folder_replaced_by_a_link_is_not_followed() {
         assert_eq!(error.kind(), ErrorKind::GitFailed);
         assert!(error.message().contains("no folder any more"), "{error:#}");
     }
+
     let again = world
         .repository()
         .worktree("agentd/x", &worktree.path)
@@ -301,6 +320,7 @@ fn repository_settings_written_by_an_agent_run_nothing() {
     ] {
         world.run_in(&worktree.path, &["config", name, value]);
     }
+
     write(
         &worktree.path.join(".gitattributes"),
         "*.txt filter=own merge=own diff=own\n*.rs filter=a.b\nmore filter=more\n",
@@ -309,9 +329,11 @@ fn repository_settings_written_by_an_agent_run_nothing() {
     write(&worktree.path.join("more"), "agent\n");
     write(&worktree.path.join("src/lib.rs"), "fn agent() {}\n");
     use_worktree(&world, &worktree);
+
     // A path that cannot be passed on the command line is refused.
     world.run_in(&worktree.path, &["config", "filter.a=b.clean", &evil]);
     write(&worktree.path.join("a.txt"), "again\n");
+
     let error = worktree.commit("Change").unwrap_err();
     assert!(error.message().contains("filter.a=b.clean"), "{error:#}");
 }

@@ -22,13 +22,16 @@ fn all_changes_except_ignored_files_are_committed() {
             .write("file", "f\n")
             .write("folder/x", "x\n");
         world.commit("More");
+
         let worktree = world.change("x");
         assert_eq!(worktree.commit("Nothing").unwrap(), None);
+
         let at = |name: &str| worktree.path.join(name);
         write(&at("a.txt"), "two\n");
         write(&at("new \"q\"\n\té"), "odd\n");
         write(&at("x.log"), "ignored\n");
         fs::remove_file(at("gone")).unwrap();
+
         // A file becomes a folder, and a folder becomes a link.
         fs::remove_file(at("file")).unwrap();
         write(&at("file/inside"), "i\n");
@@ -80,6 +83,7 @@ fn commit_author_is_the_user_or_agentd() {
 
     write(&world.path("home/.gitconfig"), "");
     write(&worktree.path.join("a.txt"), "three\n");
+
     let commit = worktree.commit("Change").unwrap().unwrap();
     assert_eq!(
         who(&commit),
@@ -102,12 +106,14 @@ fn demo_commits_have_a_fixed_author_and_date() {
     ] {
         git.env.push((name.to_owned(), value.to_owned()));
     }
+
     let repository = agentd::ops::Repository::open(&world.root(), &git).unwrap();
     let worktree = repository
         .add_worktree("agentd/x", &world.path("x"), "main")
         .unwrap();
     write(&worktree.path.join("a.txt"), "two\n");
     let commit = worktree.commit("Change").unwrap().unwrap();
+
     let shown = world.run(&["show", "-s", "--format=%an %cn %aI %cI", &commit]);
     assert_eq!(
         shown.replace("+00:00", "Z"),
@@ -122,13 +128,17 @@ fn nested_repository_is_reported_and_not_committed() {
         let nested = worktree.path.join("vendor/nested");
         write(&nested.join("a"), "a\n");
         world.run_in(&nested, &["init", "-q"]);
+
         let error = worktree.commit("Change").unwrap_err();
         assert!(error.message().contains("vendor/nested"), "{error:#}");
+
         world.run_in(&nested, &["add", "a"]);
         world.run_in(&nested, &["commit", "-qm", "nested"]);
+
         let error = worktree.commit("Change").unwrap_err();
         assert!(error.message().contains("vendor/nested"), "{error:#}");
         assert_eq!(worktree.head().unwrap(), world.id("main"));
+
         fs::remove_dir_all(nested.join(".git")).unwrap();
         let commit = worktree.commit("Change").unwrap().unwrap();
         assert_eq!(
@@ -150,23 +160,29 @@ fn submodule_pointer_follows_its_checked_out_commit() {
             "sub",
         ]);
         world.commit("Submodule");
+
         let worktree = world.change("x");
         assert_eq!(
             worktree.commit("Nothing").unwrap(),
             None,
             "a missing submodule is not a change"
         );
+
         world.run_in(
             &worktree.path,
             &["submodule", "--quiet", "update", "--init"],
         );
         let sub = worktree.path.join("sub");
+
         write(&sub.join("a.txt"), "not committed\n");
         assert_eq!(worktree.commit("Nothing").unwrap(), None);
+
         world.run_in(&sub, &["commit", "-qam", "Newer"]);
         let newer = world.run_in(&sub, &["rev-parse", "HEAD"]);
+
         let commit = worktree.commit("Bump").unwrap().unwrap();
         assert_eq!(world.run(&["rev-parse", &format!("{commit}:sub")]), newer);
+
         let changed = worktree
             .diff("main", super::WIDE, &super::none_hidden)
             .unwrap();
@@ -216,6 +232,7 @@ fn index_lock_is_waited_for_and_reported_if_it_stays() {
 
     write(&worktree.path.join("a.txt"), "three\n");
     write(&lock, "");
+
     let error = worktree.commit("Change").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::GitFailed);
     assert!(format!("{error:#}").contains("index.lock"), "{error:#}");
@@ -223,6 +240,7 @@ fn index_lock_is_waited_for_and_reported_if_it_stays() {
         error.hint().unwrap().contains("remove the lock"),
         "{error:#}"
     );
+
     // The leftovers of an interrupted turn are discarded together with its lock.
     worktree.reset_to("agentd/x").unwrap();
     assert_eq!(
@@ -255,6 +273,7 @@ fn leftovers_of_an_interrupted_turn_are_discarded() {
             &worktree.path,
             &["update-index", "--assume-unchanged", "a.txt"],
         );
+
         worktree.reset_to(&commit).unwrap();
         assert_eq!(worktree.head().unwrap(), commit);
         assert_eq!(fs::read_to_string(at("a.txt")).unwrap(), "two\n");
@@ -292,11 +311,13 @@ fn slow_git_command_is_killed() {
                 .contains(&format!("took more than {seconds} s")),
             "{error:#}"
         );
+
         // Any command that has to read the file runs its filter.
         ["git add", "git ls-files"]
             .iter()
             .any(|command| error.message().contains(command))
     };
+
     assert!(
         GROWING_LIMITS.into_iter().any(has_waited_for_the_filter),
         "the filter runs into the time limit"
@@ -319,11 +340,14 @@ fn user_filters_run_and_repository_filters_do_not() {
     );
     write(&worktree.path.join("u"), "Text\n");
     write(&worktree.path.join("l"), "Text\n");
+
     let commit = worktree.commit("Change").unwrap().unwrap();
     assert_eq!(world.run(&["show", &format!("{commit}:u")]), "TEXT\n");
     assert_eq!(world.run(&["show", &format!("{commit}:l")]), "Text\n");
+
     write(&worktree.path.join(".gitattributes"), "l filter=needed\n");
     write(&worktree.path.join("l"), "Secret\n");
+
     let error = worktree.commit("Change").unwrap_err();
     assert!(
         format!("{error:#}").contains("filter 'needed' failed"),

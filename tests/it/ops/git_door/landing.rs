@@ -39,6 +39,7 @@ fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
             .write("unknown", "u\n");
         world.run(&["add", "c.txt"]);
         let (main, tip) = (world.id("main"), worktree.head().unwrap());
+
         let commit = merged_commit(
             world
                 .repository()
@@ -49,6 +50,7 @@ fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
             (world.id("main"), world.id("HEAD")),
             (commit.clone(), commit.clone())
         );
+
         let parents = world.run(&["show", "-s", "--format=%P%n%B", &commit]);
         assert_eq!(parents.trim(), format!("{main} {tip}\nMerge x"));
         assert_eq!(world.read("a.txt") + &world.read("new"), "two\nn\n");
@@ -57,6 +59,7 @@ fn merge_updates_the_checked_out_branch_and_keeps_other_work() {
             " M b.txt\nM  c.txt\n?? unknown\n"
         );
         assert_eq!(world.read("b.txt") + &world.read("c.txt"), "mine\nstaged\n");
+
         let again = world
             .repository()
             .merge_branch("agentd/x", "main", "Merge x", false)
@@ -73,6 +76,7 @@ fn squash_merge_is_one_commit() {
         write(&worktree.path.join("b.txt"), "b\n");
         worktree.commit("Second").unwrap().unwrap();
         let main = world.id("main");
+
         let commit = merged_commit(
             world
                 .repository()
@@ -109,6 +113,7 @@ fn overlapping_local_changes_block_the_merge() {
                 ("src/lib.rs", "fn a() {}\n"),
             ],
         );
+
         // The change tracks a file that the user's tree ignores.
         let worktree = world.change("x");
         write(&worktree.path.join(".gitignore"), "");
@@ -123,17 +128,20 @@ fn overlapping_local_changes_block_the_merge() {
             ("my.log", "ignored, and mine\n", false),
             ("new/inside", "a folder, not a file\n", false),
         ];
+
         for (path, text, staged) in ways {
             world.write(path, text);
             if staged {
                 world.run(&["add", path]);
             }
             let before = world.user_files();
+
             let error = world
                 .repository()
                 .merge_branch("agentd/x", "main", "Merge", false)
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::GitFailed);
+
             let name = path.split('/').next().unwrap();
             assert!(
                 error.message().contains("is in the way") && error.message().contains(name),
@@ -141,8 +149,10 @@ fn overlapping_local_changes_block_the_merge() {
             );
             assert!(error.hint().unwrap().contains("git stash"), "{error:#}");
             assert_eq!(world.user_files(), before, "{path}");
+
             undo.iter().for_each(|args| drop(world.run(args)));
         }
+
         merged_commit(
             world
                 .repository()
@@ -168,6 +178,7 @@ fn conflict_leaves_files_untouched() {
         world.commit("Ours");
         world.write("dirty", "d\n");
         let (before, main) = (world.user_files(), world.id("main"));
+
         let error = world
             .repository()
             .merge_branch("agentd/x", "main", "Merge", false)
@@ -177,6 +188,7 @@ fn conflict_leaves_files_untouched() {
             error.message().ends_with("in a.txt, both, src/lib.rs"),
             "{error:#}"
         );
+
         let names = ["a.txt", "both", "src/lib.rs"].map(str::to_owned).to_vec();
         assert_eq!(
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
@@ -194,6 +206,7 @@ fn branch_without_worktree_is_moved_alone() {
         world.write("a.txt", "on topic\n");
         commit_change(&world, &[("a.txt", "two\n")]);
         let before = world.user_files();
+
         let commit = merged_commit(
             world
                 .repository()
@@ -203,6 +216,7 @@ fn branch_without_worktree_is_moved_alone() {
         assert_eq!(world.id("main"), commit);
         assert_eq!(world.run(&["show", "main:a.txt"]), "two\n");
         assert_eq!(world.user_files(), before);
+
         world.run(&["stash", "-q"]);
         world.run(&["checkout", "-q", "--detach", "main~1"]);
         assert_eq!(
@@ -220,12 +234,14 @@ fn target_that_is_missing_or_checked_out_elsewhere_is_reported() {
     let world = World::new();
     commit_change(&world, &[("a.txt", "two\n")]);
     world.run(&["worktree", "add", "-q", "../other place", "-b", "release"]);
+
     let error = world
         .repository()
         .merge_branch("agentd/x", "release", "Merge", false)
         .unwrap_err();
     assert!(error.message().contains("other place"), "{error:#}");
     assert_eq!(world.id("release"), world.id("main"));
+
     for (branch, into) in [("agentd/none", "main"), ("agentd/x", "none")] {
         let error = world
             .repository()
@@ -244,6 +260,7 @@ fn merge_in_progress_of_the_user_is_left_alone() {
     commit_change(&world, &[("a.txt", "two\n")]);
     world.run(&["merge", "--no-ff", "--no-commit", "-q", "topic"]);
     let before = world.user_files();
+
     let error = world
         .repository()
         .merge_branch("agentd/x", "main", "Merge", false)
@@ -274,8 +291,10 @@ fn failed_branch_update_restores_the_files() {
                 world.read("b.txt"),
             )
         };
+
         let (before, lock) = (state(), world.root().join(".git/refs/heads/main.lock"));
         write(&lock, "");
+
         let error = world
             .repository()
             .merge_branch("agentd/x", "main", "Merge", false)
@@ -284,6 +303,7 @@ fn failed_branch_update_restores_the_files() {
         assert_eq!(state(), before);
         assert_eq!(world.read("a.txt"), "one\n");
         assert!(!world.root().join("new").exists());
+
         fs::remove_file(lock).unwrap();
         merged_commit(
             world
@@ -344,6 +364,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
             .filter(|(path, _)| !path.ends_with("index"))
             .collect()
     };
+
     let before = files();
     let git = Git {
         limit: Duration::from_secs(seconds),
@@ -358,6 +379,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
             .contains(&format!("took more than {seconds} s")),
         "{error:#}"
     );
+
     if !error.message().contains("git merge ") {
         return false;
     }
@@ -367,6 +389,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
         world.run(&["status", "--porcelain"]),
         "A  staged\n?? dirty\n"
     );
+
     merged_commit(
         world
             .repository()
@@ -392,6 +415,7 @@ fn merge_without_worktree_runs_no_filter() {
         "filter.large.smudge",
         &format!("tee -a '{}'", log.display()),
     ]);
+
     merged_commit(
         world
             .repository()
@@ -399,6 +423,7 @@ fn merge_without_worktree_runs_no_filter() {
             .unwrap(),
     );
     assert!(!log.exists());
+
     world.run(&["checkout", "-q", "main"]);
     assert_eq!(fs::read_to_string(log).unwrap(), "two\n");
 }
@@ -422,6 +447,7 @@ fn renames_and_edits_of_both_sides_merge() {
         world.run(&["mv", "old", "new"]);
         world.write("edited", text.replace("line 30\n", "thirty\n"));
         world.commit("Ours");
+
         merged_commit(
             world
                 .repository()
@@ -449,6 +475,7 @@ fn target_is_merged_into_the_change() {
             worktree.merge_from("main", "Merge main", &[]).unwrap(),
             WorktreeMerge::UpToDate
         );
+
         let head = worktree.head().unwrap();
         let main = world
             .write("spec.md", "ours\n")
@@ -470,6 +497,7 @@ fn target_is_merged_into_the_change() {
             world.run(&["show", "-s", "--format=%P", &commit]).trim(),
             format!("{head} {main}")
         );
+
         let read = |path: &str| fs::read_to_string(worktree.path.join(path)).unwrap();
         assert_eq!(
             read("a.txt") + &read("spec.md") + &read("b/c"),
@@ -482,6 +510,7 @@ fn target_is_merged_into_the_change() {
             WorktreeMerge::UpToDate
         );
         assert_eq!(world.user_files(), before);
+
         merged_commit(
             world
                 .repository()
@@ -498,6 +527,7 @@ fn merge_keeps_uncommitted_work_of_the_change() {
     let worktree = commit_change(&world, &[("x", "x\n")]);
     world.write("a.txt", "ours\n").commit("Ours");
     write(&worktree.path.join("a.txt"), "begun\n");
+
     let head = worktree.head().unwrap();
     assert_eq!(
         worktree

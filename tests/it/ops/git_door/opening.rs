@@ -89,6 +89,7 @@ fn uncommitted_files_are_listed_with_odd_names() {
         world.write("b.txt", "b\n").write("gone", "g\n");
         world.commit("More");
         assert_eq!(world.repository().uncommitted().unwrap(), [""; 0]);
+
         world
             .write("a.txt", "two\n")
             .write("b.txt", "staged\n")
@@ -100,6 +101,7 @@ fn uncommitted_files_are_listed_with_odd_names() {
         world.run(&["add", "b.txt"]);
         let before = world.user_files();
         let mut found = world.repository().uncommitted().unwrap();
+
         found.sort();
         assert_eq!(
             found,
@@ -132,6 +134,7 @@ fn revision_resolves_to_a_commit() {
         ]);
         let repository = world.repository();
         let commit = |name: &str| repository.commit_of(name).unwrap();
+
         for name in [
             "main",
             "heads/main",
@@ -143,6 +146,7 @@ fn revision_resolves_to_a_commit() {
         ] {
             assert_eq!(commit(name), Some(second.clone()), "{name}");
         }
+
         for name in [
             "old",
             "refs/tags/old",
@@ -154,9 +158,11 @@ fn revision_resolves_to_a_commit() {
         ] {
             assert_eq!(commit(name), Some(first.clone()), "{name}");
         }
+
         assert_eq!(commit("release"), Some(second.clone()));
         assert_eq!(commit("HEAD~1"), Some(first.clone()));
         assert_eq!(commit(&first[..10]), Some(first));
+
         for name in [
             "",
             "-h",
@@ -169,6 +175,7 @@ fn revision_resolves_to_a_commit() {
         ] {
             assert_eq!(commit(name), None, "{name:?}");
         }
+
         assert_eq!(repository.branch_commit("topic/x").unwrap(), Some(second));
         assert_eq!(repository.branch_commit("release").unwrap(), None);
         assert!(repository.branch_exists("topic/x").unwrap());
@@ -188,6 +195,7 @@ fn ambiguous_ref_is_refused_with_its_full_names() {
         let abbreviated = &first[..7];
         let second = world.write("b", "b\n").commit("More");
         world.run(&["update-ref", "refs/remotes/origin/main", &first]);
+
         for other in [
             "refs/tags/origin/main",
             "refs/heads/origin/main",
@@ -195,6 +203,7 @@ fn ambiguous_ref_is_refused_with_its_full_names() {
         ] {
             world.run(&["update-ref", other, &second]);
             let repository = world.repository();
+
             for name in ["origin/main", "origin/main~0", "origin/main^{commit}"] {
                 let error = repository.commit_of(name).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::NameInvalid);
@@ -205,12 +214,15 @@ fn ambiguous_ref_is_refused_with_its_full_names() {
                     "{words}"
                 );
             }
+
             assert_eq!(
                 repository.commit_of("refs/remotes/origin/main").unwrap(),
                 Some(first.clone())
             );
+
             world.run(&["update-ref", "-d", other]);
         }
+
         for other in [
             format!("refs/tags/{abbreviated}"),
             format!("refs/heads/{abbreviated}"),
@@ -224,6 +236,7 @@ fn ambiguous_ref_is_refused_with_its_full_names() {
             assert!(error.contains(&other) && error.contains(&first), "{error}");
             world.run(&["update-ref", "-d", &other]);
         }
+
         world.run(&["update-ref", "refs/tags/main", &first]);
         assert_eq!(
             world.repository().branch_commit("main").unwrap(),
@@ -256,6 +269,7 @@ fn files_are_read_at_a_commit() {
             text("src/lib.rs").unwrap().as_deref(),
             Some("fn lib() {}\n")
         );
+
         for path in [
             "missing",
             "src/missing",
@@ -266,6 +280,7 @@ fn files_are_read_at_a_commit() {
         ] {
             assert_eq!(text(path).unwrap(), None, "{path:?}");
         }
+
         for (path, word) in [
             ("latin", "UTF-8"),
             ("zero", "UTF-8"),
@@ -277,7 +292,9 @@ fn files_are_read_at_a_commit() {
             assert_eq!(error.kind(), ErrorKind::FileUnusable);
             assert!(error.message().contains(word), "{error:#}");
         }
+
         assert!(repository.text_at("nothing", "b.md").is_err());
+
         let names = |folder: &str| repository.names_at("HEAD", folder).unwrap();
         assert_eq!(names("src/"), ["lib.rs"]);
         assert_eq!(
@@ -304,8 +321,10 @@ fn base_is_the_upstream_then_the_default_branch() {
     for world in World::both() {
         let base = || world.repository().default_base().unwrap();
         assert_eq!(base(), None, "main itself");
+
         world.run(&["checkout", "-q", "-b", "topic"]);
         assert_eq!(base().as_deref(), Some("refs/heads/main"));
+
         world.run(&["update-ref", "refs/remotes/origin/trunk", "HEAD"]);
         world.run(&[
             "symbolic-ref",
@@ -313,17 +332,21 @@ fn base_is_the_upstream_then_the_default_branch() {
             "refs/remotes/origin/trunk",
         ]);
         assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
+
         world.run(&["branch", "upper"]);
         world.run(&["config", "branch.topic.remote", "."]);
         world.run(&["config", "branch.topic.merge", "refs/heads/upper"]);
         assert_eq!(base().as_deref(), Some("refs/heads/upper"));
+
         world.run(&["checkout", "-q", "--detach"]);
         assert_eq!(base().as_deref(), Some("refs/remotes/origin/trunk"));
+
         let repository = world.repository();
         assert_eq!(
             repository.merge_base("main", "origin/trunk").unwrap(),
             Some(world.id("main"))
         );
+
         let tree = world.id("HEAD^{tree}");
         let alone = world.run(&["commit-tree", &tree, "-m", "alone"]);
         assert_eq!(repository.merge_base("main", alone.trim()).unwrap(), None);
@@ -343,21 +366,25 @@ fn submodule_is_a_separate_repository() {
         ]);
         world.commit("Submodule");
         let sub = world.root().join("sub");
+
         let repository = Repository::open(&sub, &world.git).unwrap();
         assert_eq!(
             (&repository.root, &repository.common),
             (&sub, &world.root().join(".git/modules/sub"))
         );
+
         let worktree = repository
             .add_worktree("agentd/x", &world.path("x"), "HEAD")
             .unwrap();
         fs::write(worktree.path.join("a.txt"), "in the worktree\n").unwrap();
+
         let commit = worktree.commit("Change").unwrap().unwrap();
         assert_eq!(
             repository.text_at(&commit, "a.txt").unwrap().as_deref(),
             Some("in the worktree\n")
         );
         assert_eq!(world.read("sub/a.txt"), "one\n");
+
         repository
             .merge_branch("agentd/x", "main", "Merge", false)
             .unwrap();
@@ -386,6 +413,7 @@ fn git_environment_variables_are_ignored() {
         );
         return;
     }
+
     let before = other.user_files();
     let git_dir = other.root().join(".git");
     let evil = other.path("evil");
@@ -414,6 +442,7 @@ fn git_environment_variables_are_ignored() {
         .env("GIT_PAGER", &evil)
         .output()
         .unwrap();
+
     // The variables would redirect the git of the test as well, so check that they did not.
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{said}");

@@ -18,6 +18,7 @@ fn worktree_is_created_outside_and_the_users_tree_is_untouched() {
             .write("b.txt", "staged\n");
         world.run(&["add", "b.txt"]);
         let before = world.user_files();
+
         let worktree = world.change("x");
         assert_eq!(worktree.branch, "agentd/x");
         assert_eq!(worktree.head().unwrap(), world.id("main"));
@@ -26,6 +27,7 @@ fn worktree_is_created_outside_and_the_users_tree_is_untouched() {
             "one\n"
         );
         assert!(!worktree.path.join("new.txt").exists());
+
         write(&worktree.path.join("a.txt"), "two\n");
         let commit = worktree.commit("Change").unwrap().unwrap();
         assert_eq!(worktree.head().unwrap(), commit);
@@ -39,6 +41,7 @@ fn creating_a_worktree_is_idempotent() {
     for world in World::both() {
         let worktree = world.change("x");
         write(&worktree.path.join("a.txt"), "begun\n");
+
         let again = world.change("x");
         assert_eq!(
             (&again.path, &again.branch),
@@ -48,6 +51,7 @@ fn creating_a_worktree_is_idempotent() {
             fs::read_to_string(again.path.join("a.txt")).unwrap(),
             "begun\n"
         );
+
         let found = world
             .repository()
             .worktree("agentd/x", &worktree.path)
@@ -118,11 +122,13 @@ fn missing_or_partial_worktree_is_recreated() {
             );
             assert!(again.changed(&commit).unwrap().is_empty());
         };
+
         fs::remove_dir_all(&worktree.path).unwrap();
         check();
         fs::remove_dir_all(&worktree.path).unwrap();
         world.run(&["worktree", "prune"]);
         check();
+
         // State after an interrupted checkout: some files, no index, and the lock.
         let git_dir = world.root().join(".git/worktrees/x");
         fs::remove_file(git_dir.join("index")).unwrap();
@@ -137,17 +143,20 @@ fn mismatched_branch_or_folder_is_reported() {
     let world = World::new();
     let worktree = world.change("x");
     world.run_in(&worktree.path, &["checkout", "-q", "-b", "other"]);
+
     let error = world
         .repository()
         .worktree("agentd/x", &worktree.path)
         .unwrap_err();
     assert!(error.message().contains("`other`"), "{error:#}");
+
     for error in [
         worktree.head().unwrap_err(),
         worktree.commit("Change").unwrap_err(),
     ] {
         assert!(error.message().contains("`other`"), "{error:#}");
     }
+
     world.run(&["checkout", "-q", "agentd/x"]);
     let error = world
         .repository()
@@ -173,6 +182,7 @@ fn eight_worktrees_are_created_concurrently() {
                 });
             }
         });
+
         for n in 0..8 {
             assert_eq!(
                 world.run(&["show", &format!("agentd/c{n}:own")]),
@@ -196,12 +206,14 @@ fn worktree_is_removed_only_if_nothing_is_lost() {
             .remove_worktree(&worktree, Leftover::Kept)
             .unwrap_err();
         assert!(error.message().contains("in no commit: new"), "{error:#}");
+
         worktree.commit("New").unwrap().unwrap();
         repository
             .remove_worktree(&worktree, Leftover::Kept)
             .unwrap();
         assert!(!worktree.path.exists());
         assert!(!world.run(&["worktree", "list"]).contains("work trees"));
+
         repository
             .remove_worktree(&worktree, Leftover::Kept)
             .unwrap();
@@ -209,6 +221,7 @@ fn worktree_is_removed_only_if_nothing_is_lost() {
 
         let worktree = world.change("y");
         write(&worktree.path.join("new"), "new\n");
+
         repository
             .remove_worktree(&worktree, Leftover::Lost)
             .unwrap();
@@ -224,27 +237,33 @@ fn branch_is_deleted_only_if_merged() {
             let worktree = world.change(id);
             write(&worktree.path.join(id), "new\n");
             worktree.commit("New").unwrap().unwrap();
+
             let error = repository
                 .delete_branch(&worktree.branch, "main")
                 .unwrap_err();
             assert!(error.message().contains("not merged"), "{error:#}");
+
             world.run(&["checkout", "-q", "--detach"]);
             let landed = repository
                 .merge_branch(&worktree.branch, "main", "Merge", squash)
                 .unwrap();
             assert!(matches!(landed, MergeOutcome::Done(_)));
+
             world.run(&["checkout", "-q", "main"]);
             let error = repository
                 .delete_branch(&worktree.branch, "main")
                 .unwrap_err();
             assert!(error.message().contains("checked out"), "{error:#}");
+
             repository
                 .remove_worktree(&worktree, Leftover::Kept)
                 .unwrap();
             repository.delete_branch(&worktree.branch, "main").unwrap();
             assert!(!repository.branch_exists(&worktree.branch).unwrap());
+
             repository.delete_branch(&worktree.branch, "main").unwrap();
         }
+
         assert_eq!(
             world.run(&["for-each-ref", "--format=%(refname)"]),
             "refs/heads/main\n"

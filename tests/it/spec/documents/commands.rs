@@ -7,6 +7,7 @@ use crate::support::TestProject;
 fn commands_check_list_and_show_specs() {
     let project = TestProject::new();
     assert_eq!(project.run(&["spec", "check"]).ok(), "");
+
     for id in SEEDS {
         project.write(&format!("agentd/specs/{id}.md"), seed(id));
     }
@@ -14,6 +15,7 @@ fn commands_check_list_and_show_specs() {
         .write("agentd/changes/a/specs/login.md", login())
         .write("agentd/changes/archive/b/specs/x.md", "old");
     project.write("agentd/changes/README", "not a change");
+
     let run = project.run(&["spec", "check"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(
@@ -27,6 +29,7 @@ fn commands_check_list_and_show_specs() {
                     system-prompt-templates     1        5             4          System Prompt Templates\n\
                     unified-prompt-system       1        5             3          Unified Prompt System\n";
     assert_eq!(project.run(&["spec", "list"]).ok(), expected);
+
     let listed = project.run(&["spec", "list", "--json"]).json();
     assert_eq!(
         (&listed[2]["id"], &listed[2]["scenarios"]),
@@ -37,12 +40,14 @@ fn commands_check_list_and_show_specs() {
         project.run(&["spec", "show", SEEDS[0]]).ok(),
         seed(SEEDS[0])
     );
+
     let shown = project.run(&["spec", "show", SEEDS[0], "R5"]).ok();
     assert!(
         shown.starts_with("### R5 - Context Artifact Support\n\nThe unified prompt must support"),
         "{shown}"
     );
     assert!(shown.ends_with("persistence.\n\n### Scenario: Constructing a basic Plan prompt\n### Scenario: Rendering context files\n### Scenario: Error handling for missing templates\n"), "{shown}");
+
     let shown = project
         .run(&["spec", "show", SEEDS[0], "R5", "--json"])
         .json();
@@ -76,6 +81,7 @@ fn problems_are_reported_with_file_and_line() {
     let expected = "agentd/specs/login.md:9: the total is 3, but the body has 2 requirements\n\
                     agentd/changes/a/specs/log-in.md:2: the id is not `log-in`, as the file is named\n";
     assert_eq!((run.code, run.stdout.as_str()), (1, expected));
+
     let run = project.run(&[
         "-C",
         "agentd/changes/a",

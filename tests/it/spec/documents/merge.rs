@@ -137,6 +137,7 @@ fn two_edits_of_one_section_conflict() {
     let wanted = base
         .replace("lock the account", "lock it for a day")
         .replace("### R2: Lock", "### R2: Locked");
+
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
     assert_eq!(
         describe_conflicts(&found),
@@ -154,6 +155,7 @@ fn two_edits_of_one_section_conflict() {
         found[0].wanted.as_deref(),
         Some("### R2: Locked\n\nThree wrong passwords lock it for a day.")
     );
+
     // The same edit on both sides is not a conflict.
     assert!(
         merge(Some(&base), Some(&current), &current, NOW)
@@ -227,6 +229,7 @@ fn missing_or_invalid_spec_conflicts() {
             gone
         ]
     );
+
     let broken = base.replace("total: 2", "total: 9");
     let why = "line 9: the total is 9, but the body has 2 requirements";
     assert_eq!(
@@ -237,8 +240,10 @@ fn missing_or_invalid_spec_conflicts() {
         conflicts(Some(&base), Some(&base), &broken),
         [format!("the change's spec: {why}")]
     );
+
     // A spec that was invalid when the change was planned may have been repaired since.
     assert!(merge(Some(&broken), Some(&base), &wanted, NOW).is_ok());
+
     let other = base.replace("id: login", "id: logout");
     assert_eq!(
         conflicts(Some(&base), Some(&other), &wanted),
@@ -280,8 +285,10 @@ fn part_without_a_section_conflicts() {
         conflicts(Some(&base), Some(&renamed), &with_third(&base, "Log")),
         [why]
     );
+
     // Content that both sides have moves along.
     let edited = base.replace("lock the account", "lock it");
+
     for (current, wanted) in [(&renamed, &edited), (&edited, &renamed)] {
         let merged = merge(Some(&base), Some(current), wanted, NOW).unwrap();
         assert!(
@@ -302,6 +309,7 @@ fn empty_result_conflicts() {
             .replace("total: 2", "total: 1")
             .replace(&format!("    - {id}\n"), "")
     };
+
     let (first, second) = (
         drop("R2", "### R2", "## Acceptance"),
         drop("R1", "### R1", "### R2"),
@@ -316,6 +324,7 @@ fn empty_result_conflicts() {
 fn other_headings_are_merged_in_place() {
     let base = login().replace("\n## Acceptance", "\n### Notes\n\nOne.\n\n## Acceptance");
     let current = base.replace("lock the account", "lock it");
+
     // The heading belongs to the part before it.
     let merged = merge(
         Some(&base),
@@ -332,6 +341,7 @@ fn other_headings_are_merged_in_place() {
         conflicts(Some(&base), Some(&current), &base.replace("One.", "Two.")),
         ["### R2: Lock: both have edited it"]
     );
+
     let base = login().replace(
         "## Requirements\n",
         "## Requirements\n\n### Notes\n\nOne.\n",

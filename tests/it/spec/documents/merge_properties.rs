@@ -43,6 +43,7 @@ fn write_spec(plan: &SpecParts, title: &str) -> String {
             );
         }
     }
+
     let list: String = ids.iter().map(|id| format!("    - {id}\n")).collect();
     format!(
         "---\nid: x\ntype: spec\ntitle: {title}\nversion: 3\ncreated_at: 2026-01-22T00:00:00Z\nupdated_at: 2026-01-22T00:00:00Z\n\
@@ -148,6 +149,7 @@ fn sections(text: &str) -> BTreeMap<String, String> {
         text.push_str(line);
         text.push('\n');
     }
+
     found
         .into_iter()
         .map(|(name, text)| (name, text.trim().to_owned()))
@@ -180,6 +182,7 @@ proptest! {
     fn merge_loses_and_invents_nothing([base, current, wanted] in any_versions()) {
         let (old, now, new) = (sections(&base), sections(&current), sections(&wanted));
         let names: BTreeSet<&String> = now.keys().chain(new.keys()).chain(old.keys()).collect();
+
         match merge(Some(&base), Some(&current), &wanted, NOW) {
             Ok(merged) => {
                 prop_assert_eq!(check_spec(&merged), []);

@@ -23,6 +23,7 @@ fn tasks_are_parsed_with_their_references() {
         ("2.1.1", "Twice", false, 26),
     ];
     assert_eq!(told, expected);
+
     let [keep, passwords, ask, twice] = read.tasks.as_slice() else {
         panic!()
     };
@@ -46,6 +47,7 @@ fn tasks_are_parsed_with_their_references() {
     );
     assert_eq!(twice.block, "  - [ ] 2.1.1 Twice");
     assert_eq!(read.unnumbered, [27]);
+
     let open: Vec<&str> = read
         .open()
         .into_iter()

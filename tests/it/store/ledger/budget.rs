@@ -56,6 +56,7 @@ fn call_counts_as_reserved_until_settled() {
         let free = Budget::default();
         let of = |scope: Scope<'_>| store.spent(&scope).unwrap();
         assert_eq!(of(Scope::Run("one")), Spent::default());
+
         commit(
             store,
             &lease,
@@ -64,24 +65,29 @@ fn call_counts_as_reserved_until_settled() {
         )
         .unwrap();
         assert_eq!(of(Scope::Run("one")), spent(tokens(100), 1, 0));
+
         let cost = Amount {
             tokens: 130,
             micro_dollars: 9,
         };
         commit(store, &lease, free, &[answer(1, 1, cost, 1_001)]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
+
         // The same turn, called again by another run: it counts for that run, but not again for the
         // session.
         commit(store, &lease, free, &[called(1, 2, "two", tokens(50))]).unwrap();
         assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
         assert_eq!(of(Scope::Run("two")), spent(tokens(50), 1, 0));
+
         let both = Amount {
             tokens: 180,
             micro_dollars: 9,
         };
         assert_eq!(of(Scope::Session(&lease.session)), spent(both, 1, 2));
+
         commit(store, &lease, free, &[answer(1, 2, tokens(0), 999)]).unwrap();
         assert_eq!(of(Scope::Session(&lease.session)), spent(cost, 1, 2));
+
         // A run counts over all sessions. A run and a session of the same name are separate.
         let other = claim(store, "one");
         commit(
@@ -112,6 +118,7 @@ fn call_counts_as_reserved_until_settled() {
 #[test]
 fn call_over_budget_is_refused_and_not_recorded() {
     const CENT: u64 = 10_000;
+
     let cases: [(Caps, Option<&str>); 8] = [
         (
             Caps {
@@ -178,6 +185,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
         tokens: 40,
         micro_dollars: 40 * CENT,
     };
+
     for (whose, table) in [
         ("this run", "[budget.run]"),
         ("the session `NAME`", "[budget.session]"),
@@ -192,6 +200,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 session: caps,
             },
         };
+
         for_each_store(|store| {
             for (number, (caps, words)) in cases.iter().enumerate() {
                 // A separate session and run for each case.
@@ -205,6 +214,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                     ];
                     commit(store, &lease, Budget::default(), &events).unwrap();
                 }
+
                 let before = store.spent(&Scope::Run(&run)).unwrap();
                 let taken = commit(
                     store,
@@ -216,6 +226,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                     taken.unwrap();
                     continue;
                 };
+
                 let error = taken.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::BudgetExhausted);
                 assert_eq!(
@@ -251,6 +262,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
             called(1, 2, "run", tokens(1)),
         ];
         commit(store, &lease, budget, &events).unwrap();
+
         let error = commit(
             store,
             &lease,
@@ -262,6 +274,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
             error.message(),
             "the budget of this run allows 1 turns, and 1 are taken"
         );
+
         // Another run may call it again, because the session already counts that turn.
         commit(store, &lease, budget, &[called(1, 3, "another", tokens(1))]).unwrap();
     });
@@ -283,11 +296,13 @@ fn any_reported_usage_is_accepted() {
             ];
             commit(store, &lease, Budget::default(), &events).unwrap();
         }
+
         let caps = Caps {
             tokens: Some(1_000_000),
             ..FREE
         };
         let events = [start(4), called(4, 1, "run", tokens(1))];
+
         let error = commit(
             store,
             &lease,
@@ -299,6 +314,7 @@ fn any_reported_usage_is_accepted() {
         )
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BudgetExhausted);
+
         let limit = i64::MAX as u64;
         assert_eq!(store.usage(None).unwrap()[0].spent.tokens, limit);
         assert_eq!(
@@ -333,6 +349,7 @@ fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU6
         );
         commit(store, &lease, budget, &[answer(turn, 1, tokens(20), 1)]).unwrap();
     }
+
     unreachable!()
 }
 
@@ -388,8 +405,10 @@ fn eight_ledger_handles_share_a_budget() {
             });
         }
     });
+
     let store = SqliteStore::open(folder.path()).unwrap();
     assert!(most.into_inner() <= 600);
+
     let total = store.spent(&Scope::Run("run")).unwrap().amount.tokens;
     assert!((600 - REFUSED..=600).contains(&total), "{total}");
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());

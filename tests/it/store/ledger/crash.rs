@@ -56,6 +56,7 @@ fn child_plays_its_role() {
         ("read-only", _) => read_only(here),
         _ => panic!("{role}"),
     }
+
     println!("played");
 }
 
@@ -191,6 +192,7 @@ fn kill_after(mut child: Child, turns: usize) -> Option<u64> {
 fn killed_writer_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let mut before = 0;
+
     for round in 0..20 {
         let writer = child_command("forever add-login", folder.path())
             .spawn()
@@ -235,17 +237,21 @@ fn fill_disk(disk: &Path) {
         .unwrap();
     assert_eq!(full.kind(), ErrorKind::StorageFull, "{full:?}");
     assert!(full.hint().is_some());
+
     let last = last_turn(&store, "add-login");
     assert!(last > 10, "{last}");
     check_whole(&store, "add-login", last);
+
     let mut rest = fs::File::create(disk.join("rest")).unwrap();
     while std::io::Write::write(&mut rest, &[0; 512]).is_ok() {}
     assert_eq!(
         SqliteStore::open(&disk.join("other")).unwrap_err().kind(),
         ErrorKind::StorageFull
     );
+
     fs::remove_file(disk.join("filler")).unwrap();
     take_turn(&store, &lease, last + 1).unwrap();
+
     drop(store);
     check_whole(&SqliteStore::open(disk).unwrap(), "add-login", last + 1);
 }
@@ -273,8 +279,10 @@ fn full_disk_loses_nothing() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output();
+
     // The last line proves that the child ran to its end, not only that it was started.
     let played = |text: &[u8]| String::from_utf8_lossy(text).contains("played");
+
     match output {
         Ok(output) if played(&output.stdout) => assert!(output.status.success()),
         Ok(output) if output.status.code() == Some(101) => {
@@ -310,6 +318,7 @@ fn unwritable_ledger_is_reported() {
         (".agentd/ledger.db", 0o400),
         (".agentd/.gitignore", 0o400),
     ];
+
     // Root can write everywhere, so another user has to try.
     let nobody = 65_534;
     let mut child = child_command("read-only", folder.path());
@@ -320,12 +329,14 @@ fn unwritable_ledger_is_reported() {
             child.uid(nobody);
         }
     }
+
     let output = child.stderr(Stdio::piped()).output();
     let _owner_again = fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700));
     let _inner = fs::set_permissions(
         folder.path().join(".agentd"),
         fs::Permissions::from_mode(0o700),
     );
+
     match output {
         Ok(output) => assert!(
             output.status.success(),

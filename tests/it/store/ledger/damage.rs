@@ -31,7 +31,9 @@ fn ledger(root: &Path) -> PathBuf {
             .unwrap();
         store.release(&lease).unwrap();
     }
+
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+
     root.join(".agentd/ledger.db")
 }
 
@@ -63,8 +65,10 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
             .execute_batch(&format!("DROP TRIGGER {name}"))
             .unwrap();
     }
+
     database.execute_batch(change).unwrap();
     assert!(database.changes() > 0, "{change}");
+
     for (_, sql) in &triggers {
         database.execute_batch(sql).unwrap();
     }
@@ -160,6 +164,7 @@ fn verify_names_the_first_changed_event() {
     ];
     let original = tempfile::tempdir().unwrap();
     let file = ledger(original.path());
+
     for (change, fault) in cases {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(".agentd")).unwrap();
@@ -223,6 +228,7 @@ fn read_history(root: &Path) -> Result<String, String> {
         told += &format!("{:?}", store.events(&name).map_err(words)?);
         told += &format!("{:?}", store.spent(&Scope::Session(&name)).map_err(words)?);
     }
+
     told += &format!("{:?}", store.usage(None).map_err(words)?);
     for text in TEXTS.into_iter().chain([LONG]) {
         told += &format!("{:?}", store.blob(&blob_id(text)).map_err(words)?);
@@ -238,6 +244,7 @@ fn changed_byte_is_detected_or_harmless() {
     let original = fs::read(&file).unwrap();
     let before = read_history(folder.path()).unwrap();
     let mut noticed = 0;
+
     // The whole header, then bytes at regular intervals, so that every kind of page is covered.
     for offset in (0..100)
         .step_by(3)
@@ -253,6 +260,7 @@ fn changed_byte_is_detected_or_harmless() {
         let _none = fs::remove_file(file.with_extension("db-wal"));
         let _none = fs::remove_file(file.with_extension("db-shm"));
     }
+
     assert!(noticed > 20, "{noticed}");
 }
 
@@ -261,6 +269,7 @@ fn truncated_ledger_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = ledger(folder.path());
     let original = fs::read(&file).unwrap();
+
     for length in [
         1,
         99,
@@ -274,6 +283,7 @@ fn truncated_ledger_is_refused() {
         fs::write(&file, &original[..length]).unwrap();
         assert!(read_history(folder.path()).is_err(), "{length}");
     }
+
     fs::write(&file, &original).unwrap();
     read_history(folder.path()).unwrap();
 }

@@ -40,8 +40,10 @@ fn ledger_is_private_and_ignored_by_git() {
     let project = TestProject::new();
     let root = project.root();
     let store = SqliteStore::open(&root).unwrap();
+
     commit(&store, &claim(&store, "add-login"), &[]).unwrap();
     assert_eq!(mode(&root.join(".agentd")), 0o700);
+
     let files = files_below(&root.join(".agentd"));
     let names: Vec<_> = files.iter().map(|path| path.to_str().unwrap()).collect();
     assert_eq!(
@@ -52,12 +54,14 @@ fn ledger_is_private_and_ignored_by_git() {
         assert_eq!(mode(&root.join(".agentd").join(name)), 0o600, "{name}");
     }
     assert_eq!(project.read(".agentd/.gitignore"), "*\n");
+
     let status = Command::new("git")
         .args(["status", "--porcelain"])
         .current_dir(&root)
         .output()
         .unwrap();
     assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
+
     drop(store);
     assert_eq!(
         files_below(&root.join(".agentd")).len(),
@@ -185,6 +189,7 @@ fn other_files_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".agentd")).unwrap();
     let file = ledger(folder.path());
+
     for (text, words) in [
         ("", "is empty"),
         ("notes\n", "is damaged"),
@@ -194,6 +199,7 @@ fn other_files_are_left_alone() {
         check_refused(folder.path(), words);
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
+
     fs::remove_file(&file).unwrap();
     Connection::open(&file)
         .unwrap()
@@ -213,6 +219,7 @@ fn recorded_rows_cannot_be_changed_or_removed() {
     )
     .unwrap();
     let database = Connection::open(ledger(folder.path())).unwrap();
+
     for (table, words) in [("events", "events are never"), ("blobs", "texts are never")] {
         for change in [
             format!("DELETE FROM {table}"),
@@ -265,7 +272,9 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
             )
             .unwrap();
     }
+
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+
     drop(store);
     fs::metadata(ledger(folder.path())).unwrap().len()
 }

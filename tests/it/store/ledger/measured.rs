@@ -50,6 +50,7 @@ fn find_measurements(
 fn measurements_are_found_by_kind_agent_and_model() {
     for_each_store(|store| {
         assert_eq!(find_measurements(store, FigureKind::Tokens, None, None), []);
+
         let all = [
             tokens("claude", Some("opus"), 1),
             tokens("claude", None, 2),
@@ -67,6 +68,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
                 .map(|&index| all[index].clone())
                 .collect::<Vec<_>>()
         };
+
         let kind = FigureKind::Tokens;
         assert_eq!(
             find_measurements(store, kind, None, None),
@@ -92,6 +94,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
             find_measurements(store, FigureKind::Protocol, Some("claude"), None),
             pick(&[2, 4])
         );
+
         let wanted = Figures {
             kind,
             agent: Some("codex"),
@@ -121,6 +124,7 @@ fn newest_measurements_of_each_kind_are_kept() {
                 .measure(&tokens("claude", Some("opus"), ours), at(ours))
                 .unwrap();
         }
+
         let expected: Vec<Measurement> = (3..most + 3)
             .map(|ours| tokens("claude", Some("opus"), ours))
             .collect();
@@ -132,6 +136,7 @@ fn newest_measurements_of_each_kind_are_kept() {
             find_measurements(store, FigureKind::Tokens, Some("codex"), None),
             [others[0].clone()]
         );
+
         let kept = find_measurements(store, FigureKind::Tokens, Some("claude"), None);
         assert_eq!((kept.len(), &kept[0]), (MAX_MEASUREMENTS + 1, &others[1]));
         assert_eq!(
@@ -170,15 +175,18 @@ fn goes_on(older: &str) {
         store.events(&session("a")).unwrap().len(),
         every_event().len()
     );
+
     let measurement = tokens("claude", Some("opus"), 1);
     store.measure(&measurement, at(0)).unwrap();
     assert_eq!(
         find_measurements(&store, FigureKind::Tokens, None, None),
         [measurement]
     );
+
     let lease = claim(&store, "b");
     commit(&store, &lease, &every_event()[..1]).unwrap();
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+
     drop(store);
     let links: i64 = Connection::open(&file)
         .unwrap()
@@ -189,6 +197,7 @@ fn goes_on(older: &str) {
         every_event().len() as i64 + 1,
         "earlier events are linked as well"
     );
+
     let version: i64 = Connection::open(&file)
         .unwrap()
         .pragma_query_value(None, "user_version", |row| row.get(0))

@@ -155,11 +155,13 @@ fn read_all(store: &dyn Store) -> Vec<String> {
             })
         ));
     }
+
     for session in &sessions {
         told.push(format!("{:?}", store.events(session)));
         told.push(format!("{:?}", store.usage(Some(session))));
         told.push(format!("{:?}", store.spent(&Scope::Session(session))));
     }
+
     told.extend(RUNS.map(|run| format!("{:?}", store.spent(&Scope::Run(run)))));
     told.extend(TEXTS.map(|text| format!("{:?}", store.blob(&blob_id(text)))));
     told

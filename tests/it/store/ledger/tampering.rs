@@ -38,6 +38,7 @@ fn create_ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
         };
         commit(&store, &lease, &[event]).unwrap();
     }
+
     store.release(&lease).unwrap();
     let lease = claim(&store, "mine");
     commit(&store, &lease, &every_event()[..3]).unwrap();
@@ -76,6 +77,7 @@ fn concurrent_records_are_not_tampering() {
             )
             .unwrap();
     }
+
     store.heartbeat(&lease, at(10)).unwrap();
     commit(&store, &lease, &every_event()[3..4]).unwrap();
     store.check_unchanged(&lease, &marks).unwrap();
@@ -178,11 +180,13 @@ fn rehashed_ledger_is_detected() {
     let (folder, forged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, lease) = create_ledger(folder.path(), ReviewResult::NeedsChanges);
     let marks = store.marks().unwrap();
+
     drop(create_ledger(forged.path(), ReviewResult::Pass));
     assert_eq!(
         SqliteStore::open(forged.path()).unwrap().verify().unwrap(),
         Vec::<String>::new()
     );
+
     for end in ["", "-wal", "-shm"] {
         let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
     }
@@ -215,6 +219,7 @@ fn older_copy_is_detected() {
     for end in ["", "-wal", "-shm"] {
         let _may_be_none = fs::remove_file(folder.path().join(format!(".agentd/ledger.db{end}")));
     }
+
     fs::copy(&older, folder.path().join(".agentd/ledger.db")).unwrap();
     check_refused(
         &store,
@@ -247,6 +252,7 @@ fn foreign_event_in_a_locked_session_is_detected() {
         .unwrap();
     let words = "the events of the session `mine` are not the ones that this run has recorded";
     check_refused(&store, &lease, &marks, words);
+
     let error = store
         .commit(
             &lease,

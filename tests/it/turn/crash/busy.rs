@@ -29,8 +29,10 @@ fn one_of_sixteen_processes_takes_the_turn() {
         stage.release();
         first.into_iter().chain(results.iter()).collect()
     });
+
     let (taken, refused): (Vec<Run>, Vec<Run>) = results.into_iter().partition(|run| run.code == 0);
     assert_eq!((taken.len(), refused.len()), (1, 15));
+
     for run in refused {
         assert_eq!(run.code, 75, "{}", run.stderr);
         let last: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
@@ -42,8 +44,10 @@ fn one_of_sixteen_processes_takes_the_turn() {
         );
         assert!(message.ends_with(" s"), "since when: {message}");
     }
+
     assert_eq!(stage.calls(), 1, "one turn, one call");
     assert_eq!(names(&stage.events()), UNDISTURBED);
+
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
 }
@@ -57,16 +61,19 @@ fn four_sessions_run_concurrently() {
         args[6] = session;
         stage.start(&args, "")
     };
+
     let programs: Vec<Child> = ["s", "t", "u", "v"]
         .iter()
         .map(|session| start(session))
         .collect();
     until("the agents do not run concurrently", || stage.calls() == 4);
+
     stage.release();
     for program in programs {
         assert_eq!(code_of(program), Some(0));
     }
     assert_eq!(stage.calls(), 4);
+
     for session in ["s", "t", "u", "v"] {
         assert_eq!(
             stage
@@ -75,16 +82,19 @@ fn four_sessions_run_concurrently() {
             WRITTEN
         );
     }
+
     assert_eq!(
         stage.store().unwrap().verify().unwrap(),
         Vec::<String>::new()
     );
+
     stage.check_secrets();
 }
 
 #[test]
 fn lock_of_a_killed_holder_is_taken_over() {
     let stage = Stage::with(&["out begun", "hang"]);
+
     // At this point it holds no lock on the ledger's database, which would block the others.
     let mut owner = stage.start_held("recorded");
     until_written(
@@ -97,6 +107,7 @@ fn lock_of_a_killed_holder_is_taken_over() {
         let words = ["SessionBusy", &format!("(process {})", owner.id())];
         stage.run(args).fails(75, &words);
     }
+
     let held = format!(
         "note: session `s` is in use by `agentd turn` (pid {})\n",
         owner.id()
@@ -112,12 +123,14 @@ fn lock_of_a_killed_holder_is_taken_over() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     stage.steps(&["reply"]);
+
     let next = stage.run(&TURN);
     assert!(
         next.stderr.contains("the call of s/1 is lost"),
         "{}",
         next.stderr
     );
+
     next.ok();
     stage.check(&before, &[Some(WRITTEN)]);
     stage.check_end(2, WRITTEN);
@@ -137,15 +150,18 @@ fn session_locked_outside_a_container_is_busy_inside() {
         let test = "session_locked_outside_a_container_is_busy_inside";
         return did_not_run(test, "namespaces are not permitted");
     }
+
     let stage = Stage::with(&["out begun", "hang"]);
     let mut owner = stage.start(&TURN, "");
     until_written(
         &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
         "begun",
     );
+
     // From here on it adds no event.
     until_written(&stage.trace_file(), "recorded\n");
     let before = stage.events();
+
     // If it were taken over, the wait would end.
     stage.steps(&["reply"]);
     for args in [&TURN[..], &["resume", "s"]] {
@@ -164,11 +180,14 @@ fn session_locked_outside_a_container_is_busy_inside() {
                 None => inside.env_remove(name),
             };
         }
+
         let words = ["SessionBusy", &format!("(process {})", owner.id())];
         Run::from(inside.output().unwrap()).fails(75, &words);
     }
+
     assert_eq!(stage.events(), before, "nothing was taken over");
     assert!(!stage.alive().is_empty(), "its agent was left alone");
+
     owner.kill().unwrap();
     owner.wait().unwrap();
     stage.is_alone_soon();

@@ -102,6 +102,7 @@ fn edit_killed_at_a_fail_point_is_applied_once() {
     at_each_point(|stage, edit, point| {
         let run = stage.run_with(&BUILD, &format!("{point}=abort"));
         assert_eq!(run.code, -1, "{point}: {}", run.stderr);
+
         let images = [
             edit.before.map(str::to_owned),
             edit.after.map(str::to_owned),
@@ -111,6 +112,7 @@ fn edit_killed_at_a_fail_point_is_applied_once() {
             "{point}: {:?}",
             target_content(stage, edit)
         );
+
         stage.is_alone_soon();
         let before = stage.events();
 
@@ -131,6 +133,7 @@ fn edit_killed_at_a_fail_point_is_applied_once() {
             (vec!["ok"], 1),
             "{point}"
         );
+
         let events: Vec<Event> = stage.events().into_iter().map(|(_, event)| event).collect();
         assert_eq!(
             State::fold(&events).mode,

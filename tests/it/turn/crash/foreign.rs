@@ -21,6 +21,7 @@ fn links_in_a_call_folder_are_not_written_through() {
         assert_eq!(fs::read_to_string(&outside).unwrap(), "mine", "{name}");
         stage.check_end(1, WRITTEN);
     }
+
     for link in [".agentd/calls", ".agentd/calls/s.1.1"] {
         let stage = Stage::new();
         let outside = stage.outside("folder");
@@ -70,6 +71,7 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
         command.env_remove("FAKE_API_KEY");
         crate::support::Run::from(command.output().unwrap())
     };
+
     let run = without(&["resume"]);
     assert!(
         run.stderr.contains("may hold the value of FAKE_API_KEY"),
@@ -83,11 +85,13 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
         Vec::<&str>::new(),
         "no part of it is kept"
     );
+
     stage.run(&["resume"]).ok();
     assert_eq!(
         (call_outcomes(&stage.events()), stage.calls()),
         (vec!["ok"], 1)
     );
+
     stage.check_end(1, WRITTEN);
 }
 
@@ -99,18 +103,21 @@ fn reply_of_a_removed_agent_waits_for_its_definition() {
     let definitions = stage.project.user_folder().join("agents.yaml");
     let described = fs::read_to_string(&definitions).unwrap();
     fs::write(&definitions, described.replace("  fake:", "  other:")).unwrap();
+
     let run = stage.run(&["resume"]);
     assert!(
         run.stderr.contains("a reply of `fake` waits to be read"),
         "{}",
         run.stderr
     );
+
     fs::write(&definitions, described).unwrap();
     stage.run(&["resume"]).ok();
     assert_eq!(
         (call_outcomes(&stage.events()), stage.calls()),
         (vec!["ok"], 1)
     );
+
     stage.check_end(1, WRITTEN);
 }
 
@@ -130,6 +137,7 @@ fn failed_recovery_is_repeated_by_the_next_run() {
         "echo",
     ];
     stage.run_with(&other, "committing=error");
+
     let run = stage.run(&["resume"]);
     assert!(
         run.stderr
@@ -138,6 +146,7 @@ fn failed_recovery_is_repeated_by_the_next_run() {
         run.stderr
     );
     assert_eq!(stage.calls(), 1);
+
     stage.check_end(1, WRITTEN);
 }
 
@@ -154,9 +163,11 @@ fn user_edits_during_a_call_are_kept() {
     );
     stage.project.write(TARGET, "mine\n");
     stage.release();
+
     let output = turn.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(stage.project.read(TARGET), "mine\n");
+
     let settled = stage
         .events()
         .into_iter()

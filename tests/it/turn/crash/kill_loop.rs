@@ -57,6 +57,7 @@ impl Figures {
             let (chosen, hit) = self.steps.get(point).copied().unwrap_or_default();
             let _ = writeln!(table, "{point:<12} {chosen:>6} {hit:>6}");
         }
+
         let Self {
             calls,
             recorded,
@@ -84,15 +85,19 @@ fn kill_at(stage: &Stage, chance: &mut Chance, point: &str) -> Option<String> {
     };
     let mut child = stage.start(&TURN, &fault);
     let passed = || stage.trace().iter().any(|passed| passed == point);
+
     let mut ended = false;
     until("the step is not reached", || {
         ended = child.try_wait().unwrap().is_some();
         ended || passed()
     });
+
     thread::sleep(Duration::from_micros(chance.below(LATEST * 1000)));
     child.kill().unwrap();
+
     let was_killed = child.wait().unwrap().code().is_none();
     assert!(passed(), "{point} was not reached");
+
     stage.trace().pop().filter(|_| was_killed)
 }
 
@@ -101,6 +106,7 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
     let stage = Stage::with(&["env", "sleep 20", "reply"]);
     let mut image: Option<String> = None;
     let (mut turn, mut killed) = (0, 0);
+
     while killed < kills {
         turn += 1;
         let content = format!("# Login {turn}\n");
@@ -118,6 +124,7 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
             "{point}: {} calls",
             stage.calls() - calls
         );
+
         image = Some(content);
         let mut figures = figures.lock().unwrap();
         figures.steps.entry(point.to_owned()).or_default().0 += 1;
@@ -126,6 +133,7 @@ fn kill_turns(chance: &mut Chance, kills: usize, figures: &Mutex<Figures>) {
             figures.steps.entry(hit).or_default().1 += 1;
         }
     }
+
     let events = stage.events();
     let answers = answers(&events);
     let mut figures = figures.lock().unwrap();
@@ -170,6 +178,7 @@ fn killed_turns_lose_duplicate_and_leave_nothing() {
             .ok()
             .map(|value| value.parse::<u64>().unwrap())
     };
+
     let kills = number("AGENTD_SOAK").map_or(KILLS, |kills| usize::try_from(kills).unwrap());
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -194,10 +203,12 @@ fn killed_turns_lose_duplicate_and_leave_nothing() {
             });
         }
     });
+
     let figures = figures.into_inner().unwrap();
     let table = figures.table(seed, kills, begun.elapsed());
     println!("{table}");
     write(&repository().join("target/kill-loop.txt"), table);
+
     let hits: usize = figures.steps.values().map(|(_, hit)| hit).sum();
     assert_eq!(hits, kills);
     assert!(figures.calls <= figures.recorded);

@@ -20,8 +20,10 @@ struct Failure {
 fn check_failure(stage: &Stage, failure: &Failure) {
     let run = stage.turn();
     assert_eq!(run.code, 5, "{}: {}", failure.kind, run.stderr);
+
     let report = run.last_line();
     assert_eq!(report["fault"]["kind"], failure.kind, "{}", run.stderr);
+
     let message = report["fault"].to_string();
     for words in failure.words {
         assert!(message.contains(words), "{words} is not in {message}");
@@ -38,11 +40,13 @@ fn check_failure(stage: &Stage, failure: &Failure) {
         ),
         (&Value::Null, &"plan".into())
     );
+
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"]),
         (&failure.result.into(), &Value::Null)
     );
+
     stage.check(&[], &[None]);
     if failure.kind == "AgentTimedOut" {
         // On a busy machine the time limit may end before the agent logs its call.
@@ -50,7 +54,9 @@ fn check_failure(stage: &Stage, failure: &Failure) {
     } else {
         assert_eq!(stage.calls(), 1, "{}", failure.kind);
     }
+
     stage.steps(&["reply"]);
+
     // A limit that caused the failure would apply to this turn as well.
     stage.settings("");
     stage.run(&["resume", "s"]).ok();
@@ -133,6 +139,7 @@ fn reply_without_required_verdict_keeps_the_mode() {
     stage.project.write(TARGET, WRITTEN);
     let mut args = TURN;
     args[1] = "challenge";
+
     let run = stage.run(&args);
     assert_eq!((run.code, run.stdout.as_str()), (6, "I see no problem.\n"));
     assert!(
@@ -140,11 +147,13 @@ fn reply_without_required_verdict_keeps_the_mode() {
         "{}",
         run.stderr
     );
+
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"], &row["mode"]),
         (&"unclear".into(), &Value::Null, &"challenge".into())
     );
+
     let resumed = stage.run(&["resume", "s"]);
     assert!(
         resumed.stderr.contains("nothing to resume"),
@@ -259,6 +268,7 @@ fn slow_agent_is_killed_by_the_configured_limits() {
 fn rate_limited_call_is_retried() {
     let stage = Stage::new();
     let calls = stage.outside("calls");
+
     // The second call can see that there was a first one.
     let script = format!(
         "if [ $(wc -l < {calls}) -lt 2 ]; then echo 'rate limit exceeded, retry-after: 1' >&2; exit 1; fi; cat {reply}",
@@ -267,6 +277,7 @@ fn rate_limited_call_is_retried() {
     );
     shell_agent(&stage, &script);
     let begun = Instant::now();
+
     let run = stage.turn();
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert!(
@@ -276,6 +287,7 @@ fn rate_limited_call_is_retried() {
         "the wait is visible: {}",
         run.stdout
     );
+
     let report = run.report();
     assert_eq!(
         (&report["report"]["turn"], &report["report"]["calls"]),
@@ -285,6 +297,7 @@ fn rate_limited_call_is_retried() {
         (call_outcomes(&stage.events()), stage.calls()),
         (vec!["rate limited", "ok"], 2)
     );
+
     stage.check(&[], &[Some(WRITTEN)]);
     stage.check_end(1, WRITTEN);
 }
@@ -351,6 +364,7 @@ fn rate_limit_wait_respects_the_settings() {
 
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 1", "exit 1"]);
     stage.settings("[limits]\nmax_wait_seconds = 1");
+
     let run = stage.turn();
     assert_eq!(
         (run.code, stage.calls()),
@@ -359,5 +373,6 @@ fn rate_limit_wait_respects_the_settings() {
         run.stderr
     );
     assert_eq!(call_outcomes(&stage.events()), ["rate limited"; 2]);
+
     stage.check(&[], &[None]);
 }

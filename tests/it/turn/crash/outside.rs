@@ -53,6 +53,7 @@ fn turn_continues_with_closed_stdout() {
             .unwrap();
         drop(child.stdout.take());
         stage.release();
+
         let run = Run::from(child.wait_with_output().unwrap());
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(
@@ -61,6 +62,7 @@ fn turn_continues_with_closed_stdout() {
             run.stderr
         );
         assert_eq!(names(&stage.events()), UNDISTURBED);
+
         stage.check(&[], &[Some(WRITTEN)]);
         stage.check_end(1, WRITTEN);
     }
@@ -108,21 +110,26 @@ fn check_gigabyte(step: &str, more: &[&str]) {
         memory = peak_memory(child.id()).unwrap_or(memory);
         child.try_wait().unwrap().is_some()
     });
+
     let run = Run::from(child.wait_with_output().unwrap());
     assert_eq!(run.code, 5, "{}", run.stderr);
     assert!(run.stderr.contains("AgentOutputTooLarge"), "{}", run.stderr);
+
     println!("1 GB of output: {} KiB at most", memory >> 10);
     assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
+
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"]),
         (&"output too large".into(), &serde_json::Value::Null)
     );
+
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
     assert!(
         kept.starts_with("<review>PASS</review>\nxxx") && kept.ends_with('x'),
         "both ends are kept"
     );
+
     stage.check(&[], &[None]);
 }
 
@@ -148,12 +155,15 @@ fn prompt_of_50_mb_reaches_the_agent_whole() {
         stage.project.write(&format!("long/{number}.txt"), &file);
         args.extend(["--file".to_owned(), format!("long/{number}.txt")]);
     }
+
     let args: Vec<&str> = args.iter().map(String::as_str).chain(["--json"]).collect();
     let report = stage.run(&args).report();
     let bytes = report["report"]["prompt_bytes"].as_u64().unwrap();
     assert!(bytes > 49_000_000, "{bytes}");
+
     let said = stage.run(&["show", "s/1", "--reply"]).ok();
     assert!(said.contains(&format!("read {bytes} bytes\n")), "{said}");
+
     stage.check_end(1, WRITTEN);
 }
 
@@ -194,18 +204,22 @@ fn partial_reply_after_a_kill_is_never_a_verdict() {
     child.wait().unwrap();
     stage.is_alone_soon();
     let before = stage.events();
+
     let said = stage.run(&["resume"]).stderr;
     assert!(
         said.contains("the call of s/1 is lost, and the 65") && said.contains("are kept"),
         "{said}"
     );
+
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"]),
         (&"lost".into(), &serde_json::Value::Null)
     );
+
     let kept = stage.run(&["show", "s/1", "--reply"]).ok();
     assert!(kept.starts_with("xxx") && kept.ends_with("<review>PASS</review>\n"));
+
     stage.check(&before, &[None]);
     stage.steps(&["reply"]);
     stage.finish();

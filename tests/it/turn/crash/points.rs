@@ -68,9 +68,11 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
             POINTS[..=place(point)],
             "it ended at {point}"
         );
+
         // The ledger contains everything before the fail point.
         let before = stage.events();
         let there = |event: &str| names(&before).iter().any(|name| name == event);
+
         for (from, event) in [
             ("called", "called"),
             ("recorded", "launched"),
@@ -84,11 +86,13 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
                 "I1: {event} is lost at {point}"
             );
         }
+
         stage.is_alone_soon();
 
         stage.finish();
         stage.check(&before, images);
         stage.check_end(1, WRITTEN);
+
         let calls = match point {
             "launched" | "recorded" => 1..=2,
             _ => 1..=1,
@@ -98,6 +102,7 @@ fn turn_killed_at_a_fail_point_gives_the_same_result() {
             "{point}: {} calls",
             stage.calls()
         );
+
         if place(point) >= place("replied") {
             assert_eq!(
                 call_outcomes(&stage.events()),
@@ -113,6 +118,7 @@ fn finished_reply_is_recovered_without_a_new_call() {
     for point in ["replied", "committing"] {
         let stage = Stage::new();
         stage.run_with(&TURN, &format!("{point}=abort"));
+
         let run = stage.run(&["resume"]);
         assert!(
             run.stderr
@@ -134,6 +140,7 @@ fn finished_reply_is_recovered_without_a_new_call() {
             [true]
         );
         assert_eq!(stage.calls(), 1);
+
         stage.check_end(1, WRITTEN);
     }
 }
@@ -150,6 +157,7 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
             stage.alive().is_empty(),
             "{point}: the agent is killed when the program exits"
         );
+
         let before = stage.events();
         if matches!(point, "writing" | "written") {
             // A file that cannot be written does not end a turn: it is reported, and keeps the
@@ -162,19 +170,23 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
                 run.stderr
             );
             assert_eq!(run.code, 0);
+
             stage.finish();
             assert_eq!(stage.events(), before, "nothing is pending");
+
             stage.check(&before, images);
             stage.run(&TURN).ok();
             stage.check_end(2, WRITTEN);
             return;
         }
+
         assert_eq!(run.code, 7, "{point}: {}", run.stderr);
         assert!(
             run.stderr.contains("error[LedgerUnusable]"),
             "{point}: {}",
             run.stderr
         );
+
         if names(&before).contains(&"started".to_owned()) {
             assert_ne!(
                 stage.last_row()["result"],
@@ -182,9 +194,11 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
                 "{point}: no process is left"
             );
         }
+
         stage.finish();
         stage.check(&before, images);
         stage.check_end(1, WRITTEN);
+
         let calls = if matches!(point, "launched" | "recorded") {
             1..=2
         } else {
@@ -223,12 +237,14 @@ fn recovery_leaves_a_slow_turn_alone() {
 fn killed_recovery_is_continued_by_the_next() {
     let stage = Stage::new();
     stage.run_with(&TURN, "replied=abort");
+
     stage.run(&["resume"]).ok();
     assert_eq!(
         stage.trace(),
         RECOVERING,
         "these are the points that recovery passes"
     );
+
     at_each_point(&RECOVERING, |stage, point, images| {
         stage.run_with(&TURN, "replied=abort");
         let first = stage.events();

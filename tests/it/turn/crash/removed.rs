@@ -39,6 +39,7 @@ fn ledger_removed_by_an_agent_is_restored() {
     let stage = Stage::new();
     stage.run(&TURN).ok();
     let before = stage.events();
+
     for (number, remove) in (2..).zip([
         "rm -rf .agentd",
         "git clean -qfdx",
@@ -47,13 +48,16 @@ fn ledger_removed_by_an_agent_is_restored() {
     ]) {
         let run = take_turn(&stage, remove);
         assert!(run.stderr.contains(WARNING), "{remove}: {}", run.stderr);
+
         let events = stage.events();
         assert!(
             events.starts_with(&before),
             "{remove}: recorded events are lost"
         );
+
         let last = answers(&events).pop().unwrap();
         assert_eq!(last.turn, number, "{remove}: the turn is recorded");
+
         if remove.contains("ledger.db") {
             assert_eq!(
                 (run.code, call_outcomes(&events).pop().unwrap()),
@@ -77,6 +81,7 @@ fn ledger_removed_by_an_agent_is_restored() {
             );
             assert_eq!(last.detail, words);
         }
+
         let mode = |path: &str| {
             fs::metadata(stage.project.root().join(path))
                 .unwrap()
@@ -84,8 +89,10 @@ fn ledger_removed_by_an_agent_is_restored() {
                 .mode()
                 & 0o777
         };
+
         assert_eq!((mode(".agentd"), mode(".agentd/ledger.db")), (0o700, 0o600));
         assert_eq!(stage.project.read(".agentd/.gitignore"), "*\n");
+
         stage.check(&before, &[Some(WRITTEN), None]);
         assert_eq!(
             stage.store().unwrap().held().unwrap(),
@@ -93,6 +100,7 @@ fn ledger_removed_by_an_agent_is_restored() {
             "the session is free"
         );
     }
+
     // The next program finds the ledger and recognises it.
     take_turn(&stage, "true").ok();
     stage.check_end(6, WRITTEN);
@@ -108,8 +116,10 @@ fn ledger_replaced_in_use_is_set_aside() {
         stage.project.root().join(".agentd"),
     );
     let swap = format!("rm -rf .agentd; cp -r {} .agentd", theirs.display());
+
     let run = take_turn(&stage, &swap);
     assert_eq!(run.code, 7, "{}", run.stderr);
+
     for words in [
         "LedgerUnusable",
         "was replaced by another ledger",
@@ -121,10 +131,12 @@ fn ledger_replaced_in_use_is_set_aside() {
             run.stderr
         );
     }
+
     assert_eq!(
         fs::read(theirs.join("ledger.db")).unwrap(),
         fs::read(ours.join("ledger.db")).unwrap()
     );
+
     let kept: Vec<_> = fs::read_dir(&ours)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -132,14 +144,17 @@ fn ledger_replaced_in_use_is_set_aside() {
         .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(run.stderr.contains(&kept[0]), "{}", run.stderr);
+
     // Follows the hint.
     fs::rename(ours.join(&kept[0]), ours.join("ledger.db")).unwrap();
     stage.steps(&["reply"]);
     stage.define("");
+
     stage.run(&["resume", "s"]).ok();
     assert_eq!(
         names(&stage.events())[..3],
         ["entered", "started", "called"]
     );
+
     stage.check_end(1, WRITTEN);
 }

@@ -26,6 +26,7 @@ fn start_turn(stage: &Stage) -> Child {
 fn check_stopped(stage: &Stage) {
     assert!(stage.alive().is_empty(), "the agent is gone");
     assert_eq!(call_outcomes(&stage.events()), ["stopped"]);
+
     let row = stage.last_row();
     assert_eq!(
         (&row["result"], &row["verdict"]),
@@ -37,6 +38,7 @@ fn check_stopped(stage: &Stage) {
             .ok()
             .contains("<review>PASS</review>")
     );
+
     stage.check(&[], &[None]);
     stage.steps(&["reply"]);
     stage.run(&["resume", "s"]).ok();
@@ -99,6 +101,7 @@ fn second_signal_kills_an_agent_that_ignores_signals() {
 fn second_signal_ends_a_program_with_a_stalled_reader() {
     let stage = Stage::with(&["reply", "bytes 2000000", "out all-is-said", "hang"]);
     let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
+
     // A reader that stalls on both streams, as with `2>&1 | less`.
     let (reader, writer) = std::io::pipe().unwrap();
     command
@@ -110,8 +113,10 @@ fn second_signal_ends_a_program_with_a_stalled_reader() {
         &stage.project.root().join(".agentd/calls/s.1.1/stdout"),
         "all-is-said",
     );
+
     // From here on the program is blocked, because its output exceeds the pipe buffer.
     until("the pipe is not full", || !has_room(&writer));
+
     send(&child, Signal::SIGTERM);
     until("the agent is not killed", || {
         call_outcomes(&stage.events()) == ["stopped"]
@@ -120,8 +125,10 @@ fn second_signal_ends_a_program_with_a_stalled_reader() {
         child.try_wait().unwrap().is_none(),
         "the program is not blocked, so this test proves nothing"
     );
+
     send(&child, Signal::SIGTERM);
     assert_eq!(code_of(child), Some(130));
+
     drop(reader);
     check_stopped(&stage);
 }
@@ -151,6 +158,7 @@ fn agent_that_ignores_signals_is_killed_after_the_grace_period() {
 fn signal_ends_the_wait_for_a_rate_limit() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 300", "exit 1"]);
     let mut command = stage.command(&TURN, "");
+
     let child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -159,14 +167,17 @@ fn signal_ends_the_wait_for_a_rate_limit() {
     until("agentd does not wait for the rate limit", || {
         call_outcomes(&stage.events()) == ["rate limited"]
     });
+
     send(&child, Signal::SIGINT);
     Run::from(child.wait_with_output().unwrap())
         .fails(130, &["AgentStopped", "it had asked to wait", "resume"]);
+
     // Otherwise the agent would have been called again after the wait.
     assert_eq!(
         (call_outcomes(&stage.events()), stage.calls()),
         (vec!["rate limited"], 1)
     );
+
     stage.check(&[], &[None]);
     stage.steps(&["reply"]);
     stage.run(&["resume", "s"]).ok();
@@ -185,11 +196,13 @@ fn signal_before_the_call_prevents_the_call() {
         .unwrap();
     until_written(&stage.trace_file(), "prepared\n");
     send(&child, Signal::SIGTERM);
+
     // The program prints this once it has received the signal.
     until_written(&stderr, "SIGTERM");
     stage.release();
     assert_eq!(code_of(child), Some(130));
     assert_eq!((stage.calls(), stage.events().len()), (0, 0));
+
     stage.run(&TURN).ok();
     stage.check_end(1, WRITTEN);
 }

@@ -27,6 +27,7 @@ pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
         block.push_event(content.len(), &mut events);
         content.push(block.whole);
     }
+
     events.push(Event::named(
         "message_delta",
         &json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": usage}),
@@ -72,6 +73,7 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
             is_text: false,
         });
     }
+
     if !reply.text.is_empty() {
         let delta = |piece: String| json!({"type": "text_delta", "text": piece});
         blocks.push(Block {
@@ -81,6 +83,7 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
             is_text: true,
         });
     }
+
     for (index, tool) in reply.tools.iter().enumerate() {
         let id = format!("toolu_{number}_{index}");
         let delta = |piece: String| json!({"type": "input_json_delta", "partial_json": piece});
@@ -94,6 +97,7 @@ fn blocks(reply: &Reply, number: usize) -> Vec<Block> {
             is_text: false,
         });
     }
+
     blocks
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
             "model": asked.model, "choices": choices,
         })
     };
+
     let calls: Vec<Value> = reply.tools.iter().enumerate().map(|(index, tool)| {
         let function = json!({"name": tool.name, "arguments": tool.input.to_string()});
         json!({"index": index, "id": format!("call_{}_{index}", asked.number), "type": "function", "function": function})

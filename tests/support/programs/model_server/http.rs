@@ -55,6 +55,7 @@ impl Connection {
         {
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
+
         let body = self.body(&headers)?;
         Ok(Some(Request {
             method: method.to_owned(),
@@ -97,6 +98,7 @@ impl Connection {
             self.read_more(length, &mut body)?;
             return Ok(body);
         }
+
         let mut body = Vec::new();
         loop {
             let line = self.line()?;

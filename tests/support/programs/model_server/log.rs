@@ -94,6 +94,7 @@ impl Log {
             // A missing log entry fails the test that expects it.
             let _failed = fs::write(bodies.join(number.to_string()), &request.body);
         }
+
         let prompt = self
             .prompt
             .as_ref()
@@ -106,6 +107,7 @@ impl Log {
             };
             (name.clone(), value)
         };
+
         Entry {
             number,
             dialect: None,

@@ -74,6 +74,7 @@ fn run() -> Outcome<()> {
                 .into(),
         );
     }
+
     let script = Script::read(&script.ok_or("--script FILE is missing")?)?;
     let server = Arc::new(Server {
         script,

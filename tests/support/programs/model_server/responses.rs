@@ -107,6 +107,7 @@ impl OutputBuilder {
             part[key] = value;
             part
         };
+
         let summary = json!({"type": "summary_text", "text": text});
         let item = json!({
             "type": "reasoning", "id": id, "summary": [summary], "content": [], "encrypted_content": null,
@@ -136,6 +137,7 @@ impl OutputBuilder {
             part[key] = value;
             part
         };
+
         let content = json!({"type": "output_text", "text": reply.text, "annotations": []});
         let item = json!({
             "type": "message", "id": id, "role": "assistant", "status": "completed", "content": [content],
@@ -149,6 +151,7 @@ impl OutputBuilder {
                 event.is_piece = true;
             }
         }
+
         self.push_event(
             "response.output_text.done",
             part("text", reply.text.clone().into()),

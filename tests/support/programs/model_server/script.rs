@@ -170,12 +170,14 @@ impl Script {
                 .with_place(place)
                 .into())
         };
+
         if file.format.value != 1 {
             return fault(
                 "only scripts of format 1 are understood",
                 file.format.referenced,
             );
         }
+
         if file.replies.is_empty() {
             return fault("there is no reply", file.format.referenced);
         }
@@ -186,6 +188,7 @@ impl Script {
         {
             return fault(message, reply.referenced);
         }
+
         let replies = file.replies.into_iter().map(|reply| reply.value).collect();
         Ok(Self {
             replies,
@@ -210,6 +213,7 @@ impl Script {
             let nonce = find_nonce(body).ok_or(format!("{NONCE}, and the request tells none"))?;
             reply.text = reply.text.replace(NONCE, nonce.as_str());
         }
+
         Ok(reply)
     }
 }

@@ -79,6 +79,7 @@ impl Server {
             let answer = dialect.count(request.body.len()).to_string();
             return whole(connection, 200, &answer, &BTreeMap::new());
         }
+
         let reply = self.script.next(&String::from_utf8_lossy(&request.body))?;
         self.play(connection, dialect, &mut entry, &reply)
     }
@@ -92,6 +93,7 @@ impl Server {
     ) -> Outcome<ConnectionState> {
         let raw_status = reply.raw.as_ref().map(|raw| raw.status);
         entry.status = (!reply.hang).then(|| reply.status.or(raw_status).unwrap_or(200));
+
         // Before the answer, so that a client that has read it finds the request in the log.
         self.log.close(entry)?;
         thread::sleep(Duration::from_secs_f64(reply.delay));
@@ -99,6 +101,7 @@ impl Server {
             connection.wait_for_the_end();
             return Ok(ConnectionState::Break);
         }
+
         if let Some(raw) = &reply.raw {
             connection.start(
                 raw.status,
@@ -109,10 +112,12 @@ impl Server {
             connection.send(raw.body.as_bytes())?;
             return Ok(ConnectionState::Next);
         }
+
         if let Some(status) = reply.status {
             let failure = dialect.failure(status, &reply.message).to_string();
             return whole(connection, status, &failure, &reply.headers);
         }
+
         let model = entry.model.clone().unwrap_or_else(|| "scripted".to_owned());
         let answer = dialect.answer(
             reply,
@@ -167,6 +172,7 @@ fn stream(
         events.truncate(place_after(&events, usize::MAX));
         events.push(dialect.failure_event(&reply.message));
     }
+
     let fault = fault(reply);
     if let Some(Fault::Cut(count) | Fault::Stall(count)) = fault {
         events.truncate(place_after(&events, count));
