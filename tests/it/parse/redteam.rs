@@ -7,12 +7,12 @@ use crate::support::{case_names, read_case};
 
 /// Replies that a person would not call an approval, but that are parsed as one:
 ///
-/// - `contradiction_beside_08`: the finding is parsed, and raises the result to NEEDS_CHANGES
+/// - `contradiction_nearby_08`: the finding is parsed, and raises the result to NEEDS_CHANGES
 ///   through the evidence of the pack.
-/// - `contradiction_beside_09`: only prose contradicts the last line.
+/// - `contradiction_nearby_09`: only prose contradicts the last line.
 const READ_AS_PASS: [&str; 2] = [
-    "reply/redteam/contradiction_beside_08.txt",
-    "reply/redteam/contradiction_beside_09.txt",
+    "reply/redteam/contradiction_nearby_08.txt",
+    "reply/redteam/contradiction_nearby_09.txt",
 ];
 
 /// Returns the names of the cases with the verdict of the person and the one that counts.
