@@ -23,7 +23,7 @@ struct ChangeCase {
     /// One sentence for the reader of the file.
     #[serde(rename = "case")]
     _case: String,
-    /// Files committed before the first step, added to those of `common.yaml`. An empty one is left out.
+    /// Files committed before the first step, added to those of `common.yaml`. An empty one is not created.
     #[serde(default)]
     files: BTreeMap<String, String>,
     /// Starts with a repository that has no commit.

@@ -1,6 +1,6 @@
 //! Transcripts of the command line: exit code, stdout and stderr of each command, compared with the file itself.
 //!
-//! A transcript is a YAML header between two lines of `---`, then commands, each followed by what it prints:
+//! A transcript is a YAML header between two lines of `---`, then commands, each followed by its output:
 //!
 //! ```text
 //! $ agentd show nothing
@@ -236,7 +236,7 @@ fn render(output: &Output) -> String {
     text
 }
 
-/// Returns what a command printed, with the wildcards of the transcript where they match.
+/// Returns the output of a command, with the wildcards of the transcript where they match.
 fn with_wildcards_of(expected: &str, actual: String) -> String {
     let assert = Assert::new().normalize_paths(false);
     let (actual, _) = assert.normalize(actual.into_data(), expected.into_data());

@@ -103,7 +103,7 @@ fn strip_end_escape(text: &str) -> String {
     text.strip_suffix("\\e\n").unwrap_or(text).to_owned()
 }
 
-/// An agent during whose call somebody else appends a line to files.
+/// An agent during whose call another process appends a line to files.
 struct DisturbedAgent {
     reply: Replay,
     files: Vec<PathBuf>,

@@ -408,7 +408,7 @@ fn operation_of_the_wrong_kind_is_a_finding() {
     }
 }
 
-/// An agent must not decide when a branch is merged, nor what a task list says.
+/// An agent must not decide when a branch is merged, nor edit the task list.
 #[test]
 fn action_cannot_ask_for_an_operation_that_only_agentd_plans() {
     let project = bakery();

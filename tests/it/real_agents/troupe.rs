@@ -204,7 +204,7 @@ fn nonce(prompt: &str) -> Option<&str> {
     rest.split_once('"').map(|(nonce, _)| nonce)
 }
 
-/// Runs git in a folder, and returns what it prints.
+/// Runs git in a folder, and returns its stdout.
 pub(super) fn git(root: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
         .args(words)

@@ -6,19 +6,19 @@
 //! out TEXT, err TEXT    writes a line                        split N TEXT   writes N bytes at a time
 //! bytes N               writes N bytes in lines of 64        line N         writes N bytes without a newline
 //! hex 00ff…             writes raw bytes                     cat FILE       writes a file
-//! echo                  copies stdin to stdout               read-stdin     reads it and says how many bytes
+//! echo                  copies stdin to stdout               read-stdin     reads it and prints the number of bytes
 //! read-stdin N          reads N bytes at most                close-stdin    closes it
-//! sleep MS, hang        waits                                exit N         ends
+//! sleep MS, hang        waits                                exit N         exits with a code
 //! await FILE            waits until a file exists; fails after ten minutes
-//! raise N               ends by a signal                     trap-term      is deaf to SIGTERM from here on
+//! raise N               exits by a signal                    trap-term      ignores SIGTERM from here on
 //! stop-guard            stops its parent with SIGSTOP        hold-guard     opens what its parent reads from
 //! env                   writes the environment               pwd            writes the folder it works in
 //! call-log FILE         adds a line to a file                write FILE TEXT writes a file
 //! fork MS               leaves a child with its stdio        silent-fork MS leaves one without
-//! deaf-fork MS          leaves one that is deaf to SIGTERM   setsid MS      leaves one in a session of its own
+//! deaf-fork MS          leaves one that ignores SIGTERM      setsid MS      leaves one in a new session
 //! double-fork MS        leaves a grandchild without parent   bare-fork MS   leaves one without an environment
 //! record FOLDER         puts argv, env and stdin into a new folder in it, named 1, 2 and so on
-//! fork-loop N FILE      starts itself N times over, each time in a session of its own with a line for a file
+//! fork-loop N FILE      starts itself N times, each time in a new session, and adds a line to a file
 //! ```
 #![expect(
     clippy::disallowed_methods,
