@@ -151,6 +151,7 @@ impl TestProject {
         self
     }
 
+    /// Returns the user's configuration folder of the program.
     pub(crate) fn user_folder(&self) -> PathBuf {
         self.home().join(".config/agentd")
     }

@@ -1,5 +1,5 @@
-# An agent for tests: answers by the mode that it is asked in, for the change whose tree it works in, and notes its calls in a
-# folder. A file MODE.sh there is what it does before it answers.
+# An agent for tests. It answers for its mode and for the change of its worktree, and logs its calls in a folder.
+# It runs the file MODE.sh of that folder before it answers.
 home=$1
 change=${PWD##*/}
 prompt=$(cat)
