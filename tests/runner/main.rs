@@ -55,18 +55,18 @@ fn main() -> ExitCode {
         xml::trials(),
     ];
     let mut trials: Vec<Trial> = trials.into_iter().flatten().collect();
-    trials.push(no_folder_is_forgotten(&trials));
+    trials.push(every_case_folder_is_run(&trials));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// Returns a trial that fails if a folder of `tests/cases` has no trial, so that nothing would run its files.
-fn no_folder_is_forgotten(trials: &[Trial]) -> Trial {
+fn every_case_folder_is_run(trials: &[Trial]) -> Trial {
     let first_part = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
     let run: BTreeSet<String> = trials
         .iter()
         .map(|trial| first_part(trial.name()))
         .collect();
-    Trial::test("no_folder_is_forgotten", move || {
+    Trial::test("every_case_folder_is_run", move || {
         let files = files_below(&repository().join("tests/cases"));
         let folders: BTreeSet<String> = files
             .iter()

@@ -25,7 +25,7 @@ const LICENCES: [&str; 12] = [
 ];
 
 /// Maximum number of crates in the pure build.
-const MOST_PURE: usize = 80;
+const MAX_PURE_CRATES: usize = 80;
 
 fn metadata(features: &[&str]) -> Value {
     let output = Command::new(env!("CARGO"))
@@ -84,7 +84,7 @@ fn pure_build_is_small() {
     let metadata = metadata(&["--no-default-features", "--features=tokenizer"]);
     let used = used_packages(&metadata, false);
     assert!(
-        used.len() > 10 && used.len() <= MOST_PURE,
+        used.len() > 10 && used.len() <= MAX_PURE_CRATES,
         "{} crates",
         used.len()
     );

@@ -13,7 +13,7 @@ use agentd::{Pack, Places, ReviewResult};
 use crate::support::reply_case::all_replies;
 
 /// Maximum length of a generated reply.
-const LONGEST: usize = 16 * 1024;
+const MAX_REPLY_BYTES: usize = 16 * 1024;
 
 /// Number of replies in a normal test run.
 const SHORT: u64 = 3_000;
@@ -142,7 +142,7 @@ fn mutate(chance: &mut Chance, reply: &mut Vec<u8>, corpus: &[(Vec<u8>, String)]
         }
     }
 
-    reply.truncate(LONGEST);
+    reply.truncate(MAX_REPLY_BYTES);
 }
 
 /// Checks the invariants of the response to any reply.

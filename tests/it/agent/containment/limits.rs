@@ -10,7 +10,7 @@ use crate::support::waiting::{GROWING_LIMITS, until, until_written};
 use crate::support::{program, write_program};
 
 /// Maximum memory of a guard or of agentd, regardless of the output of the agent.
-const MOST_MEMORY: u64 = 64 << 20;
+const MAX_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Idle timeouts in milliseconds. On a busy machine an agent may exceed the first one before it
 /// prints anything; the test then tries the next.
@@ -159,7 +159,7 @@ fn gigabyte_of_output_is_stopped_at_the_limit() {
             call.start_agent(&["trap-term", "setsid 600000", "bytes 1073741824", "hang"]);
         let (cause, memory) = cause_and_memory(contained);
         assert_eq!(cause, ExitCause::Output);
-        assert!(memory < MOST_MEMORY, "{memory} bytes");
+        assert!(memory < MAX_MEMORY_BYTES, "{memory} bytes");
         assert_eq!(
             fs::metadata(call.folder().join("stdout")).unwrap().len(),
             8 << 20
@@ -211,7 +211,7 @@ fn gigabyte_of_output_is_not_held_in_memory() {
 
     let said = std::io::read_to_string(program.stdout.take().unwrap()).unwrap();
     assert!(said.contains("cause: Output"), "{said}");
-    assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
+    assert!(memory > 0 && memory < MAX_MEMORY_BYTES, "{memory} bytes");
     assert_eq!(
         fs::metadata(call.folder().join("stdout")).unwrap().len(),
         Limits::default().output

@@ -185,7 +185,7 @@ fn ledger_of_a_newer_version_is_left_alone() {
 }
 
 #[test]
-fn other_files_are_left_alone() {
+fn file_that_is_not_a_ledger_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".agentd")).unwrap();
     let file = ledger(folder.path());

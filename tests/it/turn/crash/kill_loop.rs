@@ -23,7 +23,7 @@ const PER_PROJECT: usize = 25;
 const WORKERS: usize = 2;
 
 /// Latest moment of a kill, in milliseconds after its step was reached.
-const LATEST: u64 = 60;
+const MAX_KILL_DELAY_MILLISECONDS: u64 = 60;
 
 /// Pseudo-random numbers, the same for the same seed (splitmix64).
 struct Chance(u64);
@@ -92,7 +92,9 @@ fn kill_at(stage: &Stage, chance: &mut Chance, point: &str) -> Option<String> {
         ended || passed()
     });
 
-    thread::sleep(Duration::from_micros(chance.below(LATEST * 1000)));
+    thread::sleep(Duration::from_micros(
+        chance.below(MAX_KILL_DELAY_MILLISECONDS * 1000),
+    ));
     child.kill().unwrap();
 
     let was_killed = child.wait().unwrap().code().is_none();

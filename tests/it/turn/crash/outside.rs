@@ -7,7 +7,7 @@ use super::{Stage, TARGET, TURN, UNDISTURBED, WRITTEN, names, until};
 use crate::support::Run;
 
 /// Maximum memory of the program, regardless of the output of an agent.
-const MOST_MEMORY: u64 = 96 << 20;
+const MAX_MEMORY_BYTES: u64 = 96 << 20;
 
 /// F9: a turn that cannot be recorded does not start.
 #[test]
@@ -116,7 +116,7 @@ fn check_gigabyte(step: &str, more: &[&str]) {
     assert!(run.stderr.contains("AgentOutputTooLarge"), "{}", run.stderr);
 
     println!("1 GB of output: {} KiB at most", memory >> 10);
-    assert!(memory > 0 && memory < MOST_MEMORY, "{memory} bytes");
+    assert!(memory > 0 && memory < MAX_MEMORY_BYTES, "{memory} bytes");
 
     let row = stage.last_row();
     assert_eq!(

@@ -7,10 +7,10 @@ use std::net::TcpStream;
 use crate::Outcome;
 
 /// Maximum number of bytes of a body.
-const LARGEST: u64 = 256 << 20;
+const MAX_BODY_BYTES: u64 = 256 << 20;
 
 /// Maximum number of bytes of a header line.
-const LONGEST: u64 = 64 << 10;
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// A complete request.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Connection {
     fn line(&mut self) -> Outcome<String> {
         let mut line = Vec::new();
         (&mut self.stream)
-            .take(LONGEST)
+            .take(MAX_LINE_BYTES)
             .read_until(b'\n', &mut line)?;
         Ok(String::from_utf8(line)?
             .trim_end_matches(['\r', '\n'])
@@ -114,7 +114,7 @@ impl Connection {
     }
 
     fn read_more(&mut self, size: u64, body: &mut Vec<u8>) -> Outcome<()> {
-        if size > LARGEST || body.len() as u64 + size > LARGEST {
+        if size > MAX_BODY_BYTES || body.len() as u64 + size > MAX_BODY_BYTES {
             return Err("the body is too large".into());
         }
         if (&mut self.stream).take(size).read_to_end(body)? as u64 != size {

@@ -14,7 +14,7 @@ use crate::Outcome;
 use crate::http::Request;
 
 /// Maximum number of characters of a logged text.
-const SHOWN: usize = 2_000;
+const MAX_LOGGED_CHARACTERS: usize = 2_000;
 
 /// Headers of which only the length is logged.
 const SECRET: [&str; 6] = [
@@ -200,7 +200,7 @@ fn extra(body: &Value, prompt: Option<&str>) -> Vec<String> {
     found.retain(|text| Some(*text) != prompt);
     found
         .into_iter()
-        .map(|text| text.chars().take(SHOWN).collect())
+        .map(|text| text.chars().take(MAX_LOGGED_CHARACTERS).collect())
         .collect()
 }
 
