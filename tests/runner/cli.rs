@@ -9,14 +9,15 @@
 //! error: …
 //! ```
 //!
-//! `? CODE` is omitted for exit code 0, and so is a stream without output. A command is a line for
-//! `sh`, run in the project. `[..]` matches any text in a line, and a line of `...` any number of
-//! lines. Values that differ from run to run are replaced by [`redact`].
+//! `? CODE` is left out for exit code 0, and a stream on which nothing was printed is left out, too. A command is a line
+//! for `sh`, run in the project. `[..]` matches any text in a line, and a line of `...` any number of lines. What differs
+//! from run to run is replaced by [`redact_values`], and escape sequences for colours by names such as `{bold}`.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -29,7 +30,12 @@ use snapbox::data::DataFormat;
 use snapbox::{Assert, Data, IntoData};
 
 use crate::support::change_script::CommonScript;
-use crate::support::{TestProject, agentd_program, case_names, path_without_agents, repository};
+use crate::support::{
+    TestProject, agentd_program, case_names, path_without_agents, repository, write,
+};
+
+/// Plays an agent: answers each mode with the reply that was prepared for it.
+const STAND_IN_AGENT: &str = include_str!("../support/programs/stand_in_agent.sh");
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: String| {
@@ -40,9 +46,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// The project that the commands run in.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+pub(crate) struct Header {
     /// One sentence for the reader of the file.
     #[serde(rename = "about")]
     _about: String,
@@ -58,6 +64,15 @@ struct Header {
     /// `tests/cases/change`.
     #[serde(default)]
     scripts: BTreeMap<String, Vec<Value>>,
+    /// Names of agents on PATH that are played by `tests/support/programs/stand_in_agent.sh`.
+    #[serde(default)]
+    agents: Vec<String>,
+    /// Replies of these agents by mode: texts, or names of turns in `common.yaml`.
+    #[serde(default)]
+    replies: BTreeMap<String, String>,
+    /// Shell lines that run before the first command and are not shown.
+    #[serde(default)]
+    before: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
@@ -89,7 +104,8 @@ fn check(path: &Path) -> Result<(), String> {
 
     let mut actual = format!("---\n{header}---\n");
     for step in &steps {
-        let output = redact(&project, &render(&shell(&project, step.line)));
+        let output = name_colours(&render(&shell(&project, step.line)));
+        let output = redact_values(&redact_paths(&project, &output, "[PROJECT]", "[HOME]"));
         if let Some(line) = output.lines().find(|line| line.starts_with("$ ")) {
             return Err(format!(
                 "`{}` prints a line that looks like a command: {line}",
@@ -144,7 +160,7 @@ fn parse_steps(body: &str) -> Result<Vec<Step<'_>>, String> {
     Ok(steps)
 }
 
-fn start_project(header: &Header) -> TestProject {
+pub(crate) fn start_project(header: &Header) -> TestProject {
     let project = TestProject::new();
     let common = CommonScript::read();
     let greeter = header
@@ -163,6 +179,8 @@ fn start_project(header: &Header) -> TestProject {
         );
     }
 
+    add_stand_ins(&project, header, &common);
+
     match header.git {
         GitState::Committed => {
             let output = shell(
@@ -175,19 +193,53 @@ fn start_project(header: &Header) -> TestProject {
         GitState::None => fs::remove_dir_all(project.root().join(".git")).unwrap(),
     }
 
+    for line in &header.before {
+        let output = shell(&project, line);
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
     project
 }
 
-/// Runs a line in a shell with the program on PATH and without the environment of this process.
-fn shell(project: &TestProject, line: &str) -> Output {
+/// Puts the stand-ins for agents on PATH and writes what they reply.
+fn add_stand_ins(project: &TestProject, header: &Header, common: &CommonScript) {
+    let mut definitions = String::from("format: 1\nagents:\n");
+    for name in &header.agents {
+        let program = project.home().join("bin").join(name);
+        write(&program, STAND_IN_AGENT);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let _written = writeln!(
+            definitions,
+            "  {name}:\n    argv: [{name}, [--model, \"{{model}}\"], \"{{permissions}}\"]\n    vendor: {name}\n    \
+             permissions: {{read-only: [--read-only], edit: [--edit]}}"
+        );
+    }
+    if !header.agents.is_empty() {
+        write(&project.user_folder().join("agents.yaml"), definitions);
+    }
+
+    for (mode, reply) in &header.replies {
+        let reply = if reply.contains('\n') {
+            reply.clone()
+        } else {
+            common.turn(&json!(reply))["reply"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        write(&project.home().join("replies").join(mode), reply);
+    }
+}
+
+/// Runs a line in a shell that has the program on PATH and nothing of the environment of this process.
+pub(crate) fn shell(project: &TestProject, line: &str) -> Output {
     let program = agentd_program();
     let others = path_without_agents();
     let folders = env::split_paths(&others).map(|folder| folder.into_os_string());
-    let path = env::join_paths(
-        [program.parent().unwrap().as_os_str().to_owned()]
-            .into_iter()
-            .chain(folders),
-    );
+    let own = [
+        project.home().join("bin").into_os_string(),
+        program.parent().unwrap().as_os_str().to_owned(),
+    ];
+    let path = env::join_paths(own.into_iter().chain(folders));
 
     let mut shell = Command::new("sh");
     shell
@@ -236,16 +288,46 @@ fn render(output: &Output) -> String {
     text
 }
 
-/// Returns the output of a command, with the wildcards of the transcript where they match.
-fn with_wildcards_of(expected: &str, actual: String) -> String {
+/// Returns what a command printed, with the wildcards of the transcript where they match.
+pub(crate) fn with_wildcards_of(expected: &str, actual: String) -> String {
     let assert = Assert::new().normalize_paths(false);
     let (actual, _) = assert.normalize(actual.into_data(), expected.into_data());
     actual.render().unwrap_or_default()
 }
 
-/// Replaces values that differ from run to run and from machine to machine. Table columns keep
-/// their width.
-fn redact(project: &TestProject, text: &str) -> String {
+/// Replaces escape sequences for colours by names.
+fn name_colours(text: &str) -> String {
+    let names = [
+        ("0", "{/}"),
+        ("1", "{bold}"),
+        ("4", "{underline}"),
+        ("31", "{red}"),
+        ("32", "{green}"),
+        ("33", "{yellow}"),
+        ("36", "{cyan}"),
+    ];
+    names
+        .into_iter()
+        .fold(text.to_owned(), |text, (code, name)| {
+            text.replace(&format!("\u{1b}[{code}m"), name)
+        })
+        .replace('\u{1b}', "{escape}")
+}
+
+/// Replaces the paths of the project and of the home folder.
+pub(crate) fn redact_paths(project: &TestProject, text: &str, root: &str, home: &str) -> String {
+    let mut text = text.to_owned();
+    for (name, folder) in [(root, project.root()), (home, project.home())] {
+        // The path of the temporary folder may contain a symbolic link.
+        for path in [fs::canonicalize(&folder).unwrap(), folder] {
+            text = text.replace(&path.display().to_string(), name);
+        }
+    }
+    text
+}
+
+/// Replaces values that differ from run to run. Columns of a table keep their width.
+pub(crate) fn redact_values(text: &str) -> String {
     let patterns = [
         (
             r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ",
@@ -269,13 +351,6 @@ fn redact(project: &TestProject, text: &str) -> String {
     ];
 
     let mut text = text.to_owned();
-    for (name, folder) in [("[PROJECT]", project.root()), ("[HOME]", project.home())] {
-        // The path of the temporary folder may contain a symbolic link.
-        for path in [fs::canonicalize(&folder).unwrap(), folder] {
-            text = text.replace(&path.display().to_string(), name);
-        }
-    }
-
     for (pattern, name) in patterns {
         text = Regex::new(pattern)
             .unwrap()

@@ -1,4 +1,5 @@
-//! One test per file under `tests/cases`, named by its path: `cargo test reply/shapes/17` runs one case.
+//! One test per file under `tests/cases`, named by its path: `cargo test reply/shapes/17` runs one case. Each page of
+//! the documentation is a test as well.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +17,7 @@ mod support;
 mod agent_output;
 mod change;
 mod cli;
+mod docs;
 mod edit;
 mod front_matter;
 mod http;
@@ -55,7 +57,8 @@ fn main() -> ExitCode {
         xml::trials(),
     ];
     let mut trials: Vec<Trial> = trials.into_iter().flatten().collect();
-    trials.push(every_case_folder_is_run(&trials));
+    trials.push(no_folder_is_forgotten(&trials));
+    trials.extend(docs::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

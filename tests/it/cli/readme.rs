@@ -1,5 +1,5 @@
-//! The README is correct: its commands print the shown output, and its example is the one that is
-//! tested.
+//! The README and the pages: the first commands work, the example is the one that runs, and links resolve. Their console
+//! blocks are run by `tests/runner/docs.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,108 +21,6 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap().to_owned())
         .collect()
-}
-
-/// Runs the commands of a block in one shell, and returns the block with the actual output.
-fn run_block(block: &str) -> String {
-    let project = TestProject::new();
-    let commands: Vec<&str> = block
-        .lines()
-        .filter_map(|line| line.strip_prefix("$ "))
-        .collect();
-    let script: String = commands
-        .iter()
-        .map(|command| {
-            format!(
-                "printf '%s\\n' '$ {}'\n{command}\n",
-                command.replace('\'', "'\\''")
-            )
-        })
-        .collect();
-    let program = Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh")
-        .args(["-c", &format!("exec 2>&1; set -e; {script}")])
-        .current_dir(project.home())
-        .env("HOME", project.home())
-        .env("PATH", path)
-        .env_remove("XDG_CONFIG_HOME")
-        .output()
-        .unwrap();
-
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{shown}");
-
-    shown.replace(&project.home().display().to_string(), "~")
-}
-
-#[test]
-fn sixty_second_demo_prints_the_shown_output() {
-    let blocks = [
-        blocks(&readme(), "console"),
-        blocks(&page("docs/guide/prompts.md"), "console"),
-    ]
-    .concat();
-    assert_eq!(blocks.len(), 2);
-    for block in blocks {
-        let (shown, real) = (without_sizes(&block), without_sizes(&run_block(&block)));
-        assert!(
-            is_shown_by(&shown, &real),
-            "{shown}\ndiffers from the output:\n{real}"
-        );
-    }
-}
-
-/// Returns true if a block matches the output. A line of `…` matches any number of lines.
-fn is_shown_by(shown: &str, real: &str) -> bool {
-    let real: Vec<&str> = real.lines().collect();
-    let mut at = 0;
-    for (index, part) in shown.split("…\n").enumerate() {
-        let part: Vec<&str> = part.lines().collect();
-        // The first part must match at the start, each other part anywhere after the previous one.
-        let places = if index == 0 {
-            at..at + 1
-        } else {
-            at..real.len() + 1
-        };
-        let Some(found) = places.into_iter().find(|&place| {
-            real.get(place..)
-                .is_some_and(|rest| rest.starts_with(&part))
-        }) else {
-            return false;
-        };
-        at = found + part.len();
-    }
-
-    shown.ends_with("…\n") || at == real.len()
-}
-
-/// Replaces sizes, which change with every edit of a template.
-fn without_sizes(block: &str) -> String {
-    let word = |word: &str| {
-        let digits = word.strip_prefix('$').unwrap_or(word);
-        // The age of a change in seconds.
-        let digits = digits.strip_suffix('s').unwrap_or(digits);
-        let number = digits.starts_with(|c: char| c.is_ascii_digit())
-            && digits
-                .bytes()
-                .all(|b| b.is_ascii_digit() || matches!(b, b',' | b'.'));
-        if number {
-            "#".to_owned()
-        } else {
-            word.to_owned()
-        }
-    };
-
-    let line = |line: &str| {
-        line.split_whitespace()
-            .map(word)
-            .collect::<Vec<_>>()
-            .join(" ")
-            + "\n"
-    };
-
-    block.lines().map(line).collect()
 }
 
 #[test]
@@ -335,7 +233,10 @@ fn links_between_pages_resolve() {
 fn every_page_is_reachable_from_the_index() {
     let index = page("docs/README.md");
 
-    for file in files_below(&repository().join("docs")) {
+    for file in pages() {
+        let Ok(file) = file.strip_prefix("docs") else {
+            continue;
+        };
         let name = file.to_str().unwrap();
         let is_listed = name == "README.md" || index.contains(&format!("]({name})"));
         assert!(is_listed, "docs/README.md does not link to {name}");
