@@ -337,7 +337,7 @@ pub(crate) fn redact_values(text: &str) -> String {
         // Durations and ages.
         (r" in \d+(ms|s|m\d\ds)\b", " in [TIME]"),
         (r"(?m)\b\d+(ms|s|m\d\ds)$", "[TIME]"),
-        (r#"("milliseconds": ?)\d+"#, "$1[TIME]"),
+        (r#"("(milliseconds|age_seconds)": ?)\d+"#, "$1[TIME]"),
         (r"\bAGE +REQUEST\b", "AGE  REQUEST"),
         (r"\b\d+[sm] {2,}", "Ns   "),
         // Commits, texts of the ledger, and values that are new for every turn or session.
@@ -347,7 +347,7 @@ pub(crate) fn redact_values(text: &str) -> String {
             "worktrees/project-[HASH]",
         ),
         (r#"(\brun=\\?"|"run":")[a-z0-9]{8}\b"#, "$1[NONCE]"),
-        (r"\b(turn|replay)-[a-z0-9]{8}\b", "$1-[ID]"),
+        (r"\b(turn|replay|probe)-[a-z0-9]{8}\b", "$1-[ID]"),
     ];
 
     let mut text = text.to_owned();

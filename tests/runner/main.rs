@@ -17,6 +17,7 @@ mod support;
 mod agent_output;
 mod change;
 mod cli;
+mod cli_coverage;
 mod docs;
 mod edit;
 mod front_matter;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     ];
     let mut trials: Vec<Trial> = trials.into_iter().flatten().collect();
     trials.push(no_folder_is_forgotten(&trials));
+    trials.push(cli_coverage::trial());
     trials.extend(docs::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
