@@ -249,14 +249,24 @@ fn played(page: &str) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
+/// Returns the first command of the first console block of a page, and the lines below it.
+pub(crate) fn first_step(page: &Path) -> Result<(String, Vec<String>), String> {
+    let blocks = blocks(&read_page(page));
+    let block = blocks
+        .iter()
+        .find(|block| block.language == Language::Console);
+    let steps = steps(&block.ok_or("no console block")?.lines)?;
+    steps.into_iter().next().ok_or("no command".to_owned())
+}
+
 /// A project, and the folder that the next block runs in.
-struct Place {
+pub(crate) struct Place {
     project: TestProject,
     folder: PathBuf,
 }
 
 impl Place {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         let project = TestProject::new();
         let folder = project.home();
         Self { project, folder }
@@ -268,6 +278,11 @@ impl Place {
         let project = start_project(&header);
         let folder = project.root();
         Self { project, folder }
+    }
+
+    /// Runs commands, and returns what they print on stdout and stderr.
+    pub(crate) fn print(&mut self, script: &str) -> Result<String, String> {
+        self.run(script).map(|printed| printed.text)
     }
 
     /// Runs the lines of a shell block; each command must succeed.
@@ -367,7 +382,7 @@ impl Place {
 }
 
 /// Replaces values that differ from run to run, and sizes of prompts, which differ with every word of a template.
-fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let sizes = [
         (r" *\b\d+ bytes\b", " [SIZE] bytes"),
         (r" *\b\d{1,3}(,\d{3})+\b", " [SIZE]"),

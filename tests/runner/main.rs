@@ -23,6 +23,7 @@ mod edit;
 mod front_matter;
 mod http;
 mod pack;
+mod picture;
 mod reply;
 mod screen;
 mod spec;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
     trials.push(no_folder_is_forgotten(&trials));
     trials.push(cli_coverage::trial());
     trials.extend(docs::trials());
+    trials.push(picture::trial());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
