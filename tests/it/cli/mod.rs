@@ -6,5 +6,6 @@ mod doctor;
 mod history;
 mod parse_command;
 mod readme;
+mod reference;
 mod screen;
 mod settings;
