@@ -43,7 +43,7 @@ fn library_sources() -> Vec<(String, PathBuf, String)> {
 fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
     let table = text
-        .split("## Who may use whom")
+        .split("## Dependencies between rooms")
         .nth(1)
         .unwrap()
         .split("\n## ")
