@@ -209,7 +209,7 @@ fn add_stand_ins(project: &TestProject, header: &Header, common: &CommonScript) 
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let _written = writeln!(
             definitions,
-            "  {name}:\n    argv: [{name}, [--model, \"{{model}}\"], \"{{permissions}}\"]\n    vendor: {name}\n    \
+            "  {name}:\n    argv: [{name}, [--model, \"{{model}}\"], \"{{permissions}}\"]\n    vendor: {name}\n    version: [--version]\n    \
              permissions: {{read-only: [--read-only], edit: [--edit]}}"
         );
     }

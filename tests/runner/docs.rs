@@ -337,28 +337,29 @@ impl Place {
     fn as_shown(&self, shown: &[String], printed: &str) -> Vec<String> {
         let expected: String = shown
             .iter()
-            .map(|line| {
-                if line == "…" {
-                    "...\n".to_owned()
-                } else {
-                    redact(line) + "\n"
-                }
+            .map(|line| match line.as_str() {
+                "…" => "...\n".to_owned(),
+                line => redact(line) + "\n",
             })
             .collect();
-        let by_value: BTreeMap<String, &String> =
-            shown.iter().map(|line| (redact(line), line)).collect();
 
-        let mut printed = redact(printed.strip_suffix('\n').unwrap_or(printed));
-        if !printed.is_empty() {
-            printed.push('\n');
+        let printed = printed.strip_suffix('\n').unwrap_or(printed);
+        let mut redacted = redact(printed);
+        if !redacted.is_empty() {
+            redacted.push('\n');
         }
-        with_wildcards_of(&expected, printed)
+
+        // What is shown wins over what was printed.
+        let lines = printed.lines().chain(shown.iter().map(String::as_str));
+        let with_values: BTreeMap<String, &str> = lines.map(|line| (redact(line), line)).collect();
+        with_wildcards_of(&expected, redacted)
             .lines()
-            .map(|line| match by_value.get(line) {
-                Some(shown) => (*shown).clone(),
-                None if line == "..." => "…".to_owned(),
-                None => line.to_owned(),
+            .map(|line| match with_values.get(line) {
+                _ if line == "..." => "…",
+                Some(line) => line,
+                None => line,
             })
+            .map(str::to_owned)
             .collect()
     }
 
