@@ -20,6 +20,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use libtest_mimic::Trial;
 use regex::Regex;
@@ -289,7 +290,7 @@ fn render(output: &Output) -> String {
 }
 
 /// Returns what a command printed, with the wildcards of the transcript where they match.
-pub(crate) fn with_wildcards_of(expected: &str, actual: String) -> String {
+fn with_wildcards_of(expected: &str, actual: String) -> String {
     let assert = Assert::new().normalize_paths(false);
     let (actual, _) = assert.normalize(actual.into_data(), expected.into_data());
     actual.render().unwrap_or_default()
@@ -328,34 +329,36 @@ pub(crate) fn redact_paths(project: &TestProject, text: &str, root: &str, home: 
 
 /// Replaces values that differ from run to run. Columns of a table keep their width.
 pub(crate) fn redact_values(text: &str) -> String {
-    let patterns = [
-        (
-            r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ",
-            "YYYY-MM-DDThh:mm:ssZ",
-        ),
-        (r"/archive/20\d\d-\d\d-\d\d-", "/archive/YYYY-MM-DD-"),
-        // Durations and ages.
-        (r" in \d+(ms|s|m\d\ds)\b", " in [TIME]"),
-        (r"(?m)\b\d+(ms|s|m\d\ds)$", "[TIME]"),
-        (r#"("(milliseconds|age_seconds)": ?)\d+"#, "$1[TIME]"),
-        (r"\bAGE +REQUEST\b", "AGE  REQUEST"),
-        (r"\b\d+[sm] {2,}", "Ns   "),
-        // Commits, texts of the ledger, and values that are new for every turn or session.
-        (r"\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10})\b", "[HASH]"),
-        (
-            r"\bworktrees/project-[0-9a-f]{8}\b",
-            "worktrees/project-[HASH]",
-        ),
-        (r#"(\brun=\\?"|"run":")[a-z0-9]{8}\b"#, "$1[NONCE]"),
-        (r"\b(turn|replay|probe)-[a-z0-9]{8}\b", "$1-[ID]"),
-    ];
+    static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        let patterns = [
+            (
+                r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+                "YYYY-MM-DDThh:mm:ssZ",
+            ),
+            (r"/archive/20\d\d-\d\d-\d\d-", "/archive/YYYY-MM-DD-"),
+            // Durations and ages.
+            (r" in \d+(ms|s|m\d\ds)\b", " in [TIME]"),
+            (r"(?m)\b\d+(ms|s|m\d\ds)$", "[TIME]"),
+            (r#"("(milliseconds|age_seconds)": ?)\d+"#, "$1[TIME]"),
+            (r"\bAGE +REQUEST\b", "AGE  REQUEST"),
+            (r"\b\d+[sm] {2,}", "Ns   "),
+            // Commits, texts of the ledger, and values that are fresh for every turn or session.
+            (r"\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10})\b", "[HASH]"),
+            (
+                r"\bworktrees/project-[0-9a-f]{8}\b",
+                "worktrees/project-[HASH]",
+            ),
+            (r#"(\brun=\\?"|"run":")[a-z0-9]{8}\b"#, "$1[NONCE]"),
+            (r"\b(turn|replay|probe)-[a-z0-9]{8}\b", "$1-[ID]"),
+        ];
+        patterns
+            .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
+            .to_vec()
+    });
 
     let mut text = text.to_owned();
-    for (pattern, name) in patterns {
-        text = Regex::new(pattern)
-            .unwrap()
-            .replace_all(&text, name)
-            .into_owned();
+    for (pattern, name) in PATTERNS.iter() {
+        text = pattern.replace_all(&text, *name).into_owned();
     }
 
     text

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! In a `console` block, `$ ` starts a command, and the lines below it are what it prints. A line of `…` matches any
-//! number of lines, and `[..]` any text in a line. Values that differ from run to run, and sizes of prompts, may be any.
+//! number of lines. Values that differ from run to run, and sizes of prompts, may be any.
 //! After a command that fails, the block shows the exit code with `echo $?`. A `sh` block shows no output, and all its
 //! commands succeed.
 //!
 //! `SNAPSHOTS=overwrite` writes what is printed into the page.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use snapbox::assert::DEFAULT_ACTION_ENV;
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data, IntoData};
 
-use crate::cli::{Header, redact_paths, redact_values, shell, start_project, with_wildcards_of};
+use crate::cli::{Header, redact_paths, redact_values, shell, start_project};
 use crate::support::{TestProject, files_below, read_data, repository};
 
 /// Pages and reasons of all blocks that are not run.
@@ -76,7 +76,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let pages = pages();
     let mut trials: Vec<Trial> = pages.into_iter().map(page_trial).collect();
     trials.push(Trial::test("docs/blocks_not_run", || {
-        check_blocks_not_run();
+        check_setups();
         Ok(())
     }));
     trials.push(Trial::test("docs/wrong_blocks_fail", || {
@@ -327,40 +327,10 @@ impl Place {
             }
 
             block.push(format!("$ {command}"));
-            block.extend(self.as_shown(shown, text));
+            block.extend(align(shown, text));
             text = next;
         }
         Ok(block)
-    }
-
-    /// Returns the lines that a command printed, each as it is shown if only values differ that change with every run.
-    fn as_shown(&self, shown: &[String], printed: &str) -> Vec<String> {
-        let expected: String = shown
-            .iter()
-            .map(|line| match line.as_str() {
-                "…" => "...\n".to_owned(),
-                line => redact(line) + "\n",
-            })
-            .collect();
-
-        let printed = printed.strip_suffix('\n').unwrap_or(printed);
-        let mut redacted = redact(printed);
-        if !redacted.is_empty() {
-            redacted.push('\n');
-        }
-
-        // What is shown wins over what was printed.
-        let lines = printed.lines().chain(shown.iter().map(String::as_str));
-        let with_values: BTreeMap<String, &str> = lines.map(|line| (redact(line), line)).collect();
-        with_wildcards_of(&expected, redacted)
-            .lines()
-            .map(|line| match with_values.get(line) {
-                _ if line == "..." => "…",
-                Some(line) => line,
-                None => line,
-            })
-            .map(str::to_owned)
-            .collect()
     }
 
     fn run(&mut self, script: &str) -> Result<Printed, String> {
@@ -378,6 +348,122 @@ impl Place {
         Ok(Printed {
             code: output.status.code().unwrap_or(-1),
             text: redact_paths(&self.project, &text, "~/project", "~"),
+        })
+    }
+}
+
+/// Cost of a line that is only shown, or only printed.
+const GAP: usize = 100;
+
+/// Returns the lines that a command printed, in the form of a block: lines that differ only in values of one run are
+/// those that are shown, and lines that `…` stands for are left out.
+///
+/// Both are aligned at the lowest cost. It is zero if the block is right. If not, the result still has the `…` of the
+/// block, and a line that was reworded is replaced by the printed line most like it.
+fn align(shown: &[String], printed: &str) -> Vec<String> {
+    let printed: Vec<&str> = printed.lines().collect();
+    let costs = AlignmentCosts::new(shown, &printed);
+    let mut lines = Vec::new();
+    let mut at = 0;
+    let mut next = 0;
+
+    while at < shown.len() || next < printed.len() {
+        let cost = costs.rest(at, next);
+        let line = shown.get(at).map(String::as_str);
+
+        if line == Some("…") {
+            if cost == costs.rest(at + 1, next) {
+                lines.push("…".to_owned());
+                at += 1;
+            } else {
+                next += 1;
+            }
+            continue;
+        }
+
+        let difference = costs.difference(at, next);
+        if difference.is_some_and(|difference| cost == difference + costs.rest(at + 1, next + 1)) {
+            let is_same = difference == Some(0);
+            let kept = line.filter(|_| is_same).unwrap_or(printed[next]);
+            lines.push(kept.to_owned());
+            at += 1;
+            next += 1;
+        } else if line.is_some() && cost == GAP + costs.rest(at + 1, next) {
+            at += 1;
+        } else {
+            lines.push(printed[next].to_owned());
+            next += 1;
+        }
+    }
+    lines
+}
+
+/// The lowest costs of aligning the lines that are shown with those that were printed.
+struct AlignmentCosts {
+    /// Lines without values of one run.
+    shown: Vec<String>,
+    printed: Vec<String>,
+    /// Cost of the rest, from a place in `shown` and a place in `printed` on.
+    rest: Vec<Vec<usize>>,
+}
+
+impl AlignmentCosts {
+    fn new(shown: &[String], printed: &[&str]) -> Self {
+        let mut costs = Self {
+            shown: shown.iter().map(|line| redact(line)).collect(),
+            printed: printed.iter().map(|line| redact(line)).collect(),
+            rest: vec![vec![0; printed.len() + 1]; shown.len() + 1],
+        };
+        for at in (0..=shown.len()).rev() {
+            for next in (0..=printed.len()).rev() {
+                costs.rest[at][next] = costs.lowest(at, next);
+            }
+        }
+        costs
+    }
+
+    fn rest(&self, at: usize, next: usize) -> usize {
+        self.rest[at][next]
+    }
+
+    fn lowest(&self, at: usize, next: usize) -> usize {
+        let line = self.shown.get(at);
+        let gap = if line.is_some_and(|line| line == "…") {
+            0
+        } else {
+            GAP
+        };
+        let without_shown = line.map(|_| gap + self.rest(at + 1, next));
+        let without_printed = self
+            .printed
+            .get(next)
+            .map(|_| gap + self.rest(at, next + 1));
+        let replaced = self
+            .difference(at, next)
+            .map(|difference| difference + self.rest(at + 1, next + 1));
+        [without_shown, without_printed, replaced]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Returns how much two lines differ: 0 if only in values of one run, less than a gap if they have words in common,
+    /// and two gaps if they have none.
+    fn difference(&self, at: usize, next: usize) -> Option<usize> {
+        let shown = self.shown.get(at).filter(|line| *line != "…")?;
+        let printed = self.printed.get(next)?;
+        if shown == printed {
+            return Some(0);
+        }
+
+        let shown: BTreeSet<&str> = shown.split_whitespace().collect();
+        let printed: BTreeSet<&str> = printed.split_whitespace().collect();
+        let common = shown.intersection(&printed).count();
+        let all = shown.union(&printed).count().max(1);
+        Some(match common {
+            0 => 2 * GAP,
+            _ => (GAP - GAP * common / all).max(1),
         })
     }
 }
@@ -445,17 +531,28 @@ fn check_commands_exist(block: &Block) -> Result<(), String> {
     Ok(())
 }
 
-fn check_blocks_not_run() {
-    let mut found = Vec::new();
+/// Checks that the blocks that are not run are those of the list, and that every project has a block.
+fn check_setups() {
+    let mut not_run = Vec::new();
+    let mut projects = BTreeSet::new();
     for page in pages() {
         for block in blocks(&read_page(&page)) {
-            if let Setup::NotRun(reason) = block.setup {
-                found.push((page.to_str().unwrap().to_owned(), reason));
+            match block.setup {
+                Setup::NotRun(reason) => not_run.push((page.to_str().unwrap().to_owned(), reason)),
+                Setup::Project(name) => _ = projects.insert(format!("{name}.yaml")),
+                Setup::Same => {}
             }
         }
     }
+
     let expected = NOT_RUN.map(|(page, reason)| (page.to_owned(), reason.to_owned()));
-    assert_eq!(found, expected);
+    assert_eq!(not_run, expected);
+    let files = files_below(&repository().join("tests/data/docs"));
+    let files: BTreeSet<String> = files
+        .iter()
+        .map(|file| file.to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(files, projects);
 }
 
 /// Checks that this test can fail: pages with a wrong block are reported.
@@ -473,6 +570,12 @@ fn check_wrong_blocks_fail() {
     );
     let missing_line = page("```console\n$ echo one; echo two\none\n```");
     assert_ne!(played(&missing_line).unwrap(), missing_line);
+    let reworded_line =
+        page("```console\n$ seq 9; echo all is well; seq 9\n1\n…\nall is fine\n…\n```");
+    assert_eq!(
+        played(&reworded_line).unwrap(),
+        reworded_line.replace("fine", "well")
+    );
     let made_up_line = page("```console\n$ true\none\n```");
     assert_eq!(
         played(&made_up_line).unwrap(),
