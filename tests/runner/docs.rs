@@ -64,6 +64,11 @@ const NOT_RUN: [(&str, &str); 16] = [
     ("fuzz/README.md", "writes to this repository"),
 ];
 
+/// Names of fences whose content is not run. Another name, such as `bash`, would keep commands from being run.
+const DATA_LANGUAGES: [&str; 8] = [
+    "", "json", "markdown", "python", "rust", "toml", "xml", "yaml",
+];
+
 /// Starts the lines that separate the outputs of the commands of a block.
 const MARK: char = '\u{1}';
 
@@ -161,7 +166,13 @@ fn blocks(page: &str) -> Vec<Block> {
             let language = match name {
                 "console" => Some(Language::Console),
                 "sh" => Some(Language::Shell),
-                _ => None,
+                name => {
+                    assert!(
+                        DATA_LANGUAGES.contains(&name),
+                        "a block in `{name}`: use sh or console"
+                    );
+                    None
+                }
             };
             fence = Some((
                 text[..text.len() - name.len()].to_owned(),
@@ -194,7 +205,7 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 fn check_page(page: &Path) -> Result<(), String> {
-    let actual = played(&read_page(page))?;
+    let actual = run_page(&read_page(page))?;
 
     let expected = Data::read_from(&repository().join(page), Some(DataFormat::Text)).raw();
     Assert::new()
@@ -204,10 +215,9 @@ fn check_page(page: &Path) -> Result<(), String> {
 }
 
 /// Runs the blocks of a page, and returns the page with what they print.
-fn played(page: &str) -> Result<String, String> {
+fn run_page(page: &str) -> Result<String, String> {
     let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
     let mut place: Option<Place> = None;
-    // From the last to the first, replaced lines would not move the others; blocks run from the first to the last.
     let mut replaced: Vec<(usize, usize, Vec<String>)> = Vec::new();
 
     for block in blocks(page) {
@@ -243,6 +253,7 @@ fn played(page: &str) -> Result<String, String> {
         }
     }
 
+    // From the last block to the first, so that the places of the others stay valid.
     for (start, count, printed) in replaced.into_iter().rev() {
         lines.splice(start..start + count, printed);
     }
@@ -561,38 +572,46 @@ fn check_wrong_blocks_fail() {
     let right = page(
         "```console\n$ echo one; echo two; echo three\none\n…\nthree\n$ false\n$ echo $?\n1\n```",
     );
-    assert_eq!(played(&right).unwrap(), right);
+    assert_eq!(run_page(&right).unwrap(), right);
 
     let wrong_line = page("```console\n$ echo one\ntwo\n```");
     assert_eq!(
-        played(&wrong_line).unwrap(),
+        run_page(&wrong_line).unwrap(),
         page("```console\n$ echo one\none\n```")
     );
     let missing_line = page("```console\n$ echo one; echo two\none\n```");
-    assert_ne!(played(&missing_line).unwrap(), missing_line);
+    assert_ne!(run_page(&missing_line).unwrap(), missing_line);
     let reworded_line =
         page("```console\n$ seq 9; echo all is well; seq 9\n1\n…\nall is fine\n…\n```");
     assert_eq!(
-        played(&reworded_line).unwrap(),
+        run_page(&reworded_line).unwrap(),
         reworded_line.replace("fine", "well")
     );
     let made_up_line = page("```console\n$ true\none\n```");
     assert_eq!(
-        played(&made_up_line).unwrap(),
+        run_page(&made_up_line).unwrap(),
         page("```console\n$ true\n```")
     );
 
     let hidden_failure = page("```console\n$ sh -c 'exit 3'\n```");
-    assert!(played(&hidden_failure).unwrap_err().contains("exit code 3"));
+    assert!(
+        run_page(&hidden_failure)
+            .unwrap_err()
+            .contains("exit code 3")
+    );
     let no_command = page("```console\none\n```");
-    assert!(played(&no_command).unwrap_err().contains("not `one`"));
+    assert!(run_page(&no_command).unwrap_err().contains("not `one`"));
     let failing_script = page("```sh\ntrue\nfalse\ntrue\n```");
-    assert!(played(&failing_script).unwrap_err().contains("exit code 1"));
+    assert!(
+        run_page(&failing_script)
+            .unwrap_err()
+            .contains("exit code 1")
+    );
 
     let unknown_flag =
         page("<!-- not run: a reason -->\n```sh\nagentd review --fly # a comment\n```");
-    assert!(played(&unknown_flag).unwrap_err().contains("'--fly'"));
+    assert!(run_page(&unknown_flag).unwrap_err().contains("'--fly'"));
     let known_flag =
         page("<!-- not run: a reason -->\n```sh\nagentd review --json # a comment\n```");
-    assert_eq!(played(&known_flag).unwrap(), known_flag);
+    assert_eq!(run_page(&known_flag).unwrap(), known_flag);
 }
