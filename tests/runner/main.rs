@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         xml::trials(),
     ];
     let mut trials: Vec<Trial> = trials.into_iter().flatten().collect();
-    trials.push(no_folder_is_forgotten(&trials));
+    trials.push(every_case_folder_is_run(&trials));
     trials.push(cli_coverage::trial());
     trials.extend(docs::trials());
     trials.push(picture::trial());
