@@ -125,7 +125,7 @@ impl CommandAgent {
             && self.spec.permissions.is_none()
             && call.permission == Permission::ReadOnly
         {
-            self.warn_once("is not held to read-only: its definition has no `permissions`");
+            self.warn_once("is not restricted to read-only: its definition has no `permissions`");
         }
         Ok(argv)
     }
@@ -143,11 +143,11 @@ impl CommandAgent {
         let permitted = permissions.and_then(|given| given.arguments(call.permission));
         let arguments = without_tools.or(permitted).ok_or_else(|| {
             let message = format!(
-                "`{}` cannot be held to the permission of this mode",
+                "cannot restrict `{}` to the permission of this mode",
                 self.spec.name
             );
             Error::new(ErrorKind::AgentUnusable, message).with_hint(
-                "add its arguments under `permissions` in agents.yaml, or take another agent",
+                "add its arguments under `permissions` in agents.yaml, or choose another agent with --agent",
             )
         })?;
 
@@ -164,7 +164,7 @@ impl CommandAgent {
                     }
                 }
                 None => self.warn_once(
-                    "cannot be allowed single commands: what it may run is its own rule",
+                    "has no `command` under `permissions`: its own settings decide which commands it may run",
                 ),
             }
         }
@@ -190,7 +190,7 @@ impl CommandAgent {
             (_, Some(max)) if bytes > max => (bytes, max, "bytes"),
             _ => return None,
         };
-        let detail = format!("the prompt has {size} {unit}, it takes {max}, and nothing was sent");
+        let detail = format!("the prompt has {size} {unit}, the limit is {max}; nothing was sent");
         Some(Reply {
             end: CallOutcome::TooLarge {
                 tokens: None,
@@ -379,7 +379,7 @@ impl OutputFiles<'_> {
 
 fn absolute_path(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|cause| {
-        let message = format!("{} cannot be a folder of a call", path.display());
+        let message = format!("invalid call folder {}", path.display());
         Error::new(ErrorKind::AgentUnusable, message).with_source(cause)
     })
 }
@@ -397,6 +397,6 @@ fn read_end(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn unreadable(path: &Path, cause: io::Error) -> Error {
-    let message = format!("what the agent wrote, {}, cannot be read", path.display());
+    let message = format!("cannot read the agent's output {}", path.display());
     Error::new(ErrorKind::FileUnusable, message).with_source(cause)
 }

@@ -190,12 +190,9 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
     };
     Error::new(
         kind,
-        format!(
-            "the folder of the call, {}, cannot be written",
-            folder.display()
-        ),
+        format!("cannot write the call folder {}", folder.display()),
     )
-    .with_hint("make room, or let the user write there")
+    .with_hint("free disk space, or make the folder writable")
     .with_source(cause)
 }
 
@@ -211,14 +208,14 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         let message =
             "this program was started as a guard, and its `main` did not call `agent::guard_main`";
         return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(
-            "call `agent::guard_main()` first in `main`, or name an agentd binary as the guard",
+            "call `agent::guard_main()` first in `main`, or use an agentd binary as the guard",
         ));
     }
 
     check_string_lengths(job)?;
     if !job.cwd.is_dir() {
         let message = format!(
-            "{}, where the agent is to work, is no folder",
+            "the agent's working directory {} is not a folder",
             job.cwd.display()
         );
         return Err(Error::new(ErrorKind::AgentUnusable, message));
@@ -269,7 +266,7 @@ fn check_string_lengths(job: &Job<'_>) -> Result<()> {
     if job.argv.is_empty() {
         return Err(Error::new(
             ErrorKind::AgentUnusable,
-            "the agent has no command",
+            "the agent's command is empty",
         ));
     }
     if let Some(at) = job
@@ -278,14 +275,14 @@ fn check_string_lengths(job: &Job<'_>) -> Result<()> {
         .position(|argument| argument.len() > MAX_STRING_BYTES)
     {
         let length = job.argv[at].len();
-        let what = format!("argument {at} of the agent's command is {length} bytes long");
+        let what = format!("argument {at} of the agent's command has {length} bytes");
         return Err(too_long(&what));
     }
     let long =
         |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > MAX_STRING_BYTES;
     match job.env.iter().find(long) {
         Some((name, _)) => Err(too_long(&format!(
-            "the variable {} is too long",
+            "environment variable {} is too long",
             name.display()
         ))),
         None => Ok(()),
@@ -293,10 +290,11 @@ fn check_string_lengths(job: &Job<'_>) -> Result<()> {
 }
 
 fn too_long(what: &str) -> Error {
-    let message = format!(
-        "{what}, and the system hands over at most {MAX_STRING_BYTES} bytes at once (E2BIG)"
-    );
-    Error::new(ErrorKind::AgentUnusable, message).with_hint("give the prompt by stdin or as a file")
+    let message =
+        format!("{what}: the system limit is {MAX_STRING_BYTES} bytes per string (E2BIG)");
+    Error::new(ErrorKind::AgentUnusable, message).with_hint(
+        "pass the prompt on stdin or as a file: set `prompt` of the agent in agents.yaml",
+    )
 }
 
 /// A started guard and the two sockets to it.
@@ -313,7 +311,7 @@ struct GuardProcess {
     reason = "the guard is how this room starts agents"
 )]
 fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
-    let not_connected = |cause| not_ready(job, "it cannot be connected").with_source(cause);
+    let not_connected = |cause| not_ready(job, "cannot create its socket").with_source(cause);
     let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
     let (ended, guard_stdout) = UnixStream::pair().map_err(not_connected)?;
 
@@ -335,10 +333,8 @@ fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
     let child = command
         .spawn()
         .map_err(|cause| match cause.raw_os_error() {
-            Some(code) if code == Errno::E2BIG as i32 => {
-                too_long("the environment as a whole is too long")
-            }
-            _ => not_ready(job, "it cannot be started").with_source(cause),
+            Some(code) if code == Errno::E2BIG as i32 => too_long("the environment is too large"),
+            _ => not_ready(job, "cannot start it").with_source(cause),
         })?;
     Ok(GuardProcess {
         child,
@@ -350,10 +346,10 @@ fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
 fn not_ready(job: &Job<'_>, why: &str) -> Error {
     let hint = match job.containment {
         Containment::Namespace => {
-            "take `containment = \"guard\"`, or let the system grant user and PID namespaces"
+            "set `containment = \"guard\"`, or enable user and PID namespaces on this system"
         }
         Containment::Guard => {
-            "the guard must be an agentd, or a program that calls `agent::guard_main` first"
+            "the guard must be agentd, or a program that calls `agent::guard_main` first"
         }
     };
     let message = format!(
@@ -497,10 +493,7 @@ impl Contained {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             if !self.has_guard_output_within(READY_TIMEOUT.saturating_sub(begun.elapsed())) {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "it does not answer",
-                ));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
             }
             let mut bytes = [0; 512];
             match self.ended.read(&mut bytes)? {
@@ -515,7 +508,7 @@ impl Contained {
     fn into_refusal(mut self, job: &Job<'_>, reason: &str) -> Error {
         let _gone = self.child.kill();
         if reason.is_empty() {
-            not_ready(job, "it ended at once")
+            not_ready(job, "it exited at once")
         } else {
             not_ready(job, reason)
         }
@@ -557,7 +550,7 @@ pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
         }
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(cause) => {
-            let message = format!("the guard's record {} cannot be read", path.display());
+            let message = format!("cannot read the guard's record {}", path.display());
             Err(Error::new(ErrorKind::FileUnusable, message).with_source(cause))
         }
     }

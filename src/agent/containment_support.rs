@@ -37,9 +37,11 @@ impl ContainmentFacts {
     #[must_use]
     pub fn when_killed(&self) -> &'static str {
         match (&self.guard, self.orphans) {
-            (Err(_), _) => "no agent is started",
-            (Ok(()), true) => "everything an agent has started ends within a second",
-            (Ok(()), false) => "the agent's process group ends; what has left the group stays",
+            (Err(_), _) => "agents cannot be started",
+            (Ok(()), true) => "all processes of an agent are killed within a second",
+            (Ok(()), false) => {
+                "the agent's process group is killed; processes outside the group keep running"
+            }
         }
     }
 
@@ -47,17 +49,20 @@ impl ContainmentFacts {
     #[must_use]
     pub fn when_guard_killed(&self) -> &'static str {
         match (&self.namespace, self.orphans) {
-            (Ok(()), _) => "with containment = \"namespace\" the kernel ends everything at once",
-            (Err(_), true) => "the next agentd ends what is left, by its marker",
-            (Err(_), false) => "the agent stays",
+            (Ok(()), _) => {
+                "with containment = \"namespace\" the kernel kills all processes at once"
+            }
+            (Err(_), true) => "the next agentd run kills the processes that are left",
+            (Err(_), false) => "the agent keeps running",
         }
     }
 }
 
 fn run_trial(program: &Path, containment: Containment) -> Result<()> {
     let failed = |message: String| Error::new(ErrorKind::AgentUnusable, message);
-    let temporary = tempfile::tempdir()
-        .map_err(|cause| failed("no folder for a trial".to_owned()).with_source(cause))?;
+    let temporary = tempfile::tempdir().map_err(|cause| {
+        failed("cannot create a temporary folder for the trial run".to_owned()).with_source(cause)
+    })?;
     let folder = temporary.path();
     prepare(folder, b"")?;
 
@@ -84,9 +89,7 @@ fn run_trial(program: &Path, containment: Containment) -> Result<()> {
 
     match launch(&job)?.wait(TRIAL_TIMEOUT + limits.grace)? {
         Some(exit) if exit.cause == ExitCause::Ended && exit.code == Some(0) => Ok(()),
-        exit => Err(failed(format!(
-            "a trial did not end as it should: {exit:?}"
-        ))),
+        exit => Err(failed(format!("the trial run failed: {exit:?}"))),
     }
 }
 

@@ -55,11 +55,11 @@ impl CommandAgent {
         let no_version = |why: &str| {
             Error::new(
                 ErrorKind::AgentUnusable,
-                format!("`{}` does not tell its version: {why}", spec.name),
+                format!("cannot get the version of `{}`: {why}", spec.name),
             )
         };
         if spec.version.is_empty() {
-            return Err(no_version("its definition does not say how to ask"));
+            return Err(no_version("its definition has no `version` arguments"));
         }
 
         let argv: Vec<String> = std::iter::once(spec.command().to_owned())
@@ -76,14 +76,14 @@ impl CommandAgent {
         let job = self.build_job(&argv, folder, &call_folder, "version", limits);
         let exit = contain::launch(&job)?
             .wait(VERSION_TIMEOUT * 2)?
-            .ok_or_else(|| no_version("it takes too long"))?;
+            .ok_or_else(|| no_version("timed out"))?;
 
         let stdout = contain::read_stdout(&call_folder);
         match find_version(&stdout).filter(|_| exit.code == Some(0)) {
             Some(version) => Ok(version.to_owned()),
             None => Err(no_version(&match exit.code {
-                Some(code) => format!("it ends with exit code {code}"),
-                None => "it did not come to its end".to_owned(),
+                Some(code) => format!("exit code {code}"),
+                None => "it was killed".to_owned(),
             })),
         }
     }

@@ -84,9 +84,9 @@ impl Drivers {
         if contain::marker_of(folder).as_deref() != Some(marker) {
             return Ok(None);
         }
-        let message = format!("a reply of `{name}` waits to be read, and no definition says how");
+        let message = format!("cannot read the reply of `{name}`: the agent is not defined");
         Err(Error::new(ErrorKind::UnknownAgent, message)
-            .with_hint("put its definition back into agents.yaml, and try again"))
+            .with_hint("add its definition to agents.yaml, and try again"))
     }
 
     /// Returns the agent of a name; `None` if it is not a command.
@@ -133,9 +133,9 @@ impl Drivers {
 
     fn unknown_agent(&self, name: &str) -> Error {
         if name == SCRIPTED {
-            let message = "the agent `scripted` has no script";
+            let message = "agent `scripted` needs a script";
             return Error::new(ErrorKind::ScriptInvalid, message)
-                .with_hint("name one with --script FILE; `agentd turn --help` shows one");
+                .with_hint("pass one with --script FILE; `agentd turn --help` shows an example");
         }
 
         let providers: Vec<&str> = self
@@ -147,10 +147,10 @@ impl Drivers {
         if providers.contains(&provider) {
             return Error::new(
                 ErrorKind::UnknownAgent,
-                format!("`{name}` names a server, and no model of it"),
+                format!("`{name}` is a provider; the model is missing"),
             )
             .with_hint(format!(
-                "write `{provider}:MODEL`, with a model that the server has"
+                "write `{provider}:MODEL`, with a model of that provider"
             ));
         }
 
@@ -173,8 +173,8 @@ impl Drivers {
                 .map(|name| format!("`{name}:MODEL`"))
                 .collect(),
         );
-        Error::new(ErrorKind::UnknownAgent, format!("there is no agent `{name}`")).with_hint(format!(
-            "agents.yaml describes {agents} and {models}; `scripted`, `echo` and `replay:TURN` are always there"
+        Error::new(ErrorKind::UnknownAgent, format!("unknown agent `{name}`")).with_hint(format!(
+            "known agents: {agents}, {models}, `scripted`, `echo` and `replay:TURN`; define others in agents.yaml"
         ))
     }
 }

@@ -139,7 +139,7 @@ fn call(folder: &Path) -> io::Result<()> {
 )]
 fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused =
-        |cause: io::Error| io::Error::other(format!("namespaces are not granted ({cause})"));
+        |cause: io::Error| io::Error::other(format!("namespaces are not available ({cause})"));
     system::enter_namespace().map_err(refused)?;
     // Only now: the kernel does not let a process that cannot be inspected write its user map.
     system::forbid_inspection()?;
@@ -323,11 +323,11 @@ fn start(
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
         Err(_) if !is_installed(name) => Err(ExitCause::NotInstalled),
         Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
-            let why = "its arguments and its environment together are too long (E2BIG)";
+            let why = "its arguments and environment are too large (E2BIG)";
             Err(ExitCause::NotStarted(why.to_owned()))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(ExitCause::NotStarted(
-            format!("{name} is there, and the program that runs it is not"),
+            format!("the interpreter of {name} is missing"),
         )),
         Err(cause) => Err(ExitCause::NotStarted(format!("{name}: {cause}"))),
     }

@@ -39,7 +39,10 @@ pub(super) fn pid_namespace() -> String {
 }
 
 /// Returns no markers: the environment of other processes cannot be read.
-#[expect(clippy::unnecessary_wraps, reason = "Linux may not be able to tell")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "on Linux, /proc may be unreadable"
+)]
 pub(super) fn find_markers(_variable: &str) -> Option<BTreeSet<String>> {
     Some(BTreeSet::new())
 }

@@ -9,7 +9,7 @@ use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
 /// Detail of a call whose folder was removed while it ran.
-const REMOVED_MESSAGE: &str = "its folder in .agentd/calls was removed, and its reply with it";
+const REMOVED_MESSAGE: &str = "its folder in .agentd/calls was removed; the reply is lost";
 
 /// Maximum size of the detail of a failed call.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
@@ -74,7 +74,7 @@ impl<'a> OutputReader<'a> {
             (CallOutcome::Ok, _) => String::new(),
             (_, ExitCause::NotStarted(why)) => why.clone(),
             (_, ExitCause::NotInstalled) => {
-                format!("there is no command `{}`", self.spec.command())
+                format!("command `{}` not found", self.spec.command())
             }
             (_, ExitCause::Removed) => REMOVED_MESSAGE.to_owned(),
             _ if parsed.failed && !parsed.error.trim().is_empty() => first_part(&error),

@@ -111,9 +111,9 @@ pub fn reap(marker: &str, guard: Option<&Process>) -> Result<u64> {
 
         all_killed.extend(scan.killed);
         if begun.elapsed() > KILL_TIMEOUT {
-            let message = format!("processes of the call {marker} cannot be ended");
+            let message = format!("cannot kill the processes of call {marker}");
             let hint = format!(
-                "end those whose environment holds {MARKER_VARIABLE}={marker}, and try again"
+                "kill the processes with {MARKER_VARIABLE}={marker} in their environment, and try again"
             );
             return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(hint));
         }

@@ -72,14 +72,14 @@ impl ScriptedTurn {
     /// Returns a message about the first problem of the turn; `None` if it is valid.
     pub(super) fn find_problem(&self) -> Option<String> {
         if self.reply.is_none() && self.end.is_none() {
-            return Some("a turn needs a `reply`, or an `end`".to_owned());
+            return Some("a turn needs `reply` or `end`".to_owned());
         }
         if let Some((key, end)) = self.misplaced_detail() {
-            return Some(format!("`{key}` belongs to `end: {end}`"));
+            return Some(format!("`{key}` is only allowed with `end: {end}`"));
         }
         let path = self.files.keys().find(|path| path.split('/').any(is_odd))?;
         Some(format!(
-            "{path:?} is no plain path of the work tree, or not a turn's to write"
+            "invalid path {path:?}: not a plain relative path, or inside .git or .agentd"
         ))
     }
 
@@ -132,8 +132,7 @@ impl ScriptedTurn {
     /// Writes the turn's files; fails with a message about the first that cannot be written.
     pub(super) fn write_files(&self, root: &Path) -> Result<(), String> {
         for (path, text) in &self.files {
-            write(root, path, text)
-                .map_err(|error| format!("the turn cannot write {path}: {error}"))?;
+            write(root, path, text).map_err(|error| format!("cannot write {path}: {error}"))?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Scripted {
         let script: ScriptFile = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
         if script.format.value != 1 {
             let place = yaml::place(text, origin, 1, script.format.referenced);
-            let message = "only scripts of format 1 are understood";
+            let message = "unsupported script format; expected 1";
             return Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place));
         }
         for turn in &script.turns {
@@ -88,7 +88,7 @@ impl Scripted {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
             let message = format!(
-                "{} has {} turns, and this is one more",
+                "{} has no more turns (total: {})",
                 self.origin,
                 self.turns.len()
             );
@@ -97,7 +97,10 @@ impl Scripted {
         if let Some(mode) = turn.value.mode.as_ref().filter(|mode| *mode != call.mode) {
             return Err(self.mismatch(
                 turn,
-                format!("the script expects mode `{mode}`, this is `{}`", call.mode),
+                format!(
+                    "the script expects mode `{mode}`, but the turn is in mode `{}`",
+                    call.mode
+                ),
             ));
         }
         for expected in &turn.value.expect {
@@ -112,14 +115,14 @@ impl Scripted {
             let Some(nonce) = find_nonce(call.prompt) else {
                 return Err(self.mismatch(
                     turn,
-                    format!("the reply holds {NONCE_PLACEHOLDER}, and the prompt tells none"),
+                    format!("the reply has {NONCE_PLACEHOLDER}, but the prompt has no nonce"),
                 ));
             };
             text = text.replace(NONCE_PLACEHOLDER, nonce.as_str());
         }
         if call.permission == Permission::ReadOnly && !turn.value.files.is_empty() {
             let message = format!(
-                "the turn edits files, and mode `{}` is read-only",
+                "the turn edits files, but mode `{}` is read-only",
                 call.mode
             );
             return Err(self.mismatch(turn, message));

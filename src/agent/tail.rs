@@ -24,7 +24,7 @@ pub fn stdout_end(folder: &Path, secrets: &Secrets, max_bytes: usize) -> Result<
         // A command that could not be started has no stdout.
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok((String::new(), 0)),
         result => result.map_err(|cause| {
-            let message = format!("what the command wrote, {}, cannot be read", path.display());
+            let message = format!("cannot read the command's output {}", path.display());
             Error::new(ErrorKind::FileUnusable, message).with_source(cause)
         }),
     }

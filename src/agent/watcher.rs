@@ -64,7 +64,9 @@ impl ChildWatcher {
     fn send(&self, line: &str) {
         let socket = self.0.socket.get_or_init(|| {
             start_watcher(&self.0.guard)
-                .inspect_err(|error| log::warn!("git is not watched: {error}"))
+                .inspect_err(|error| {
+                    log::warn!("cannot start the watcher of git processes: {error}")
+                })
                 .ok()
                 .map(Mutex::new)
         });

@@ -17,14 +17,14 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
     {
         let known = pack.actions.contains_key(name);
         return Err(if known {
-            format!("`{mode}` may not use it")
+            format!("not allowed in mode `{mode}`")
         } else {
-            "there is no such action".to_owned()
+            "unknown action".to_owned()
         });
     }
 
     let Some(operation) = pack.uses.get(name).and_then(|used| used.operation.as_ref()) else {
-        return Err("the pack names no operation that carries it out".to_owned());
+        return Err("the pack defines no operation for it".to_owned());
     };
     let text = |name: &str| {
         action.values.get(name).map(|value| {

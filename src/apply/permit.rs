@@ -39,7 +39,7 @@ impl ReplyPermit<'_> {
             OperationId::FilesWrite => find_target_fault(&effect.target, &self.spec.updates),
             OperationId::FilesEdit if self.edits => tree::find_path_fault(&effect.target),
             OperationId::FilesEdit => {
-                Some("an agent with tools edits the work tree itself".to_owned())
+                Some("agents with tools edit the work tree directly".to_owned())
             }
             _ => None,
         };
@@ -71,7 +71,7 @@ fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
     } else {
         allowed.join(", ")
     };
-    Some(format!("this mode may update {allowed}"))
+    Some(format!("not allowed; this mode may update {allowed}"))
 }
 
 #[cfg(test)]

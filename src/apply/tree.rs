@@ -24,7 +24,7 @@ pub(super) fn find_path_fault(path: &str) -> Option<String> {
         .split('/')
         .find(|name| FOREIGN_FOLDERS.contains(name))
     {
-        return Some(format!("`{name}` is no part of the work tree"));
+        return Some(format!("`{name}` is not part of the work tree"));
     }
 
     let below = |place: &&str| {
@@ -34,12 +34,12 @@ pub(super) fn find_path_fault(path: &str) -> Option<String> {
     };
     // A turn writes to its own change through the `updates` of its mode.
     if below(&paths::CHANGES_FOLDER) {
-        return Some("changes are not edited through the work tree".to_owned());
+        return Some("folders of changes cannot be edited".to_owned());
     }
 
     let definition = DEFINITIONS.iter().find(|place| below(place))?;
     Some(format!(
-        "`{definition}` says what agents are sent and may do, so no reply changes it"
+        "`{definition}` defines prompts and permissions of agents; replies cannot edit it"
     ))
 }
 

@@ -33,9 +33,7 @@ pub(super) fn response_error(status: StatusCode, headers: &HeaderMap, body: &str
     }
 
     if let Some(place) = header("location").filter(|_| status.is_redirection()) {
-        message.push_str(&format!(
-            ": the server is at {place}, and redirects are not followed"
-        ));
+        message.push_str(&format!(": redirects to {place} are not followed"));
     }
     if let Some(seconds) = header("retry-after")
         .and_then(|after| retry_after::parse_retry_after(after, header("date")))

@@ -127,7 +127,7 @@ impl Driver for HttpAgent {
     fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
         if !self.has_key {
             let name = self.provider.key.as_deref().unwrap_or_default();
-            let detail = format!("the variable {name}, which is to hold the key, is not set");
+            let detail = format!("environment variable {name} with the API key is not set");
             return Ok(ReadyReply::boxed(Reply {
                 end: CallOutcome::Auth,
                 detail,
@@ -154,12 +154,9 @@ fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
         .ok()
         .and_then(|path| path.to_str().map(str::to_owned))
         .ok_or_else(|| {
-            let message = format!(
-                "the program's own path, {}, cannot be an argument",
-                guard.display()
-            );
+            let message = format!("the path of this program is not UTF-8: {}", guard.display());
             Error::new(ErrorKind::AgentUnusable, message)
-                .with_hint("put it where the path is UTF-8")
+                .with_hint("move the program to a path that is UTF-8")
         })?;
     let texts = [
         &program,

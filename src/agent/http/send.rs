@@ -67,11 +67,11 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
         .map(|text| text.to_string_lossy().into_owned())
         .collect();
     let [dialect, base_url, key, model] = &arguments[..] else {
-        return Err("the sender was started with other arguments than it takes".to_owned());
+        return Err("invalid arguments for the HTTP sender".to_owned());
     };
 
     let dialect =
-        Dialect::from_name(dialect).ok_or_else(|| format!("there is no dialect {dialect}"))?;
+        Dialect::from_name(dialect).ok_or_else(|| format!("unknown dialect {dialect}"))?;
     let path = match dialect {
         Dialect::Openai => openai::PATH.to_owned(),
         Dialect::Anthropic => anthropic::PATH.to_owned(),
@@ -85,7 +85,7 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
     let value = env::var(key).ok().map(|value| value.trim().to_owned());
     match value.filter(|value| !value.is_empty()) {
         None if !key.is_empty() => Err(format!(
-            "missing environment variable {key}, which is to hold the key"
+            "missing environment variable {key} with the API key"
         )),
         key => Ok(SendOptions {
             dialect,
@@ -100,7 +100,7 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
     let uri: Uri = options
         .url
         .parse()
-        .map_err(|_| format!("{} is no address", options.url))?;
+        .map_err(|_| format!("invalid URL {}", options.url))?;
 
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -128,8 +128,9 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
             Dialect::Anthropic => ("x-api-key", key.clone()),
             Dialect::Gemini => ("x-goog-api-key", key.clone()),
         };
-        let mut value = HeaderValue::try_from(value)
-            .map_err(|_| "invalid api key: it holds characters that cannot be sent".to_owned())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| {
+            "invalid api key: it has characters that are not allowed in a header".to_owned()
+        })?;
         value.set_sensitive(true);
         request = request.header(name, value);
     }
@@ -177,7 +178,7 @@ fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     let mut pem = Vec::new();
     contain::open(path.as_ref())
         .and_then(|file| file.take(MAX_BODY_BYTES).read_to_end(&mut pem))
-        .map_err(|error| format!("SSL_CERT_FILE, {shown}, cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read SSL_CERT_FILE {shown}: {error}"))?;
     let found = parse_pem(&pem).filter_map(Result::ok);
     let roots: Vec<_> = found
         .filter_map(|item| match item {
@@ -186,7 +187,7 @@ fn load_custom_roots() -> Result<Option<RootCerts>, String> {
         })
         .collect();
     if roots.is_empty() {
-        return Err(format!("SSL_CERT_FILE, {shown}, holds no certificate"));
+        return Err(format!("no certificate in SSL_CERT_FILE {shown}"));
     }
     Ok(Some(RootCerts::new_with_certs(&roots)))
 }
@@ -208,10 +209,10 @@ fn connection_error(uri: &Uri, error: &ureq::Error) -> String {
             } else {
                 ""
             };
-            format!("{host}:{port} refuses the connection{running}")
+            format!("connection to {host}:{port} refused{running}")
         }
-        ureq::Error::HostNotFound => format!("there is no host {host}"),
-        error => format!("{host}:{port} cannot be spoken to: {error}"),
+        ureq::Error::HostNotFound => format!("unknown host {host}"),
+        error => format!("cannot connect to {host}:{port}: {error}"),
     }
 }
 
@@ -232,16 +233,16 @@ fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Res
     match (broken, state.stop) {
         (Some(ResponseError::Failed(words)), _) => lines.error(&words),
         (Some(ResponseError::Lost(cause)), _) => {
-            write_stderr(&format!("the connection broke off in mid-reply: {cause}"))
+            write_stderr(&format!("connection lost during the reply: {cause}"))
         }
-        (None, None) => write_stderr("the answer ended without saying why"),
+        (None, None) => write_stderr("the response ended without a stop reason"),
         (None, Some(StopReason::Length)) => {
-            write_stderr("the reply has as many tokens as it may have")
+            write_stderr("the reply reached the output token limit")
         }
         (None, Some(StopReason::End)) => lines.write(&json!({"type": "end"})),
         (None, Some(StopReason::Refusal(reason))) => lines.error(&format!("refusal: {reason}")),
         (None, Some(StopReason::Other(reason))) => {
-            lines.error(&format!("the model stopped for {reason}"))
+            lines.error(&format!("the model stopped: {reason}"))
         }
     }
 }
@@ -283,7 +284,7 @@ impl ResponseReader<'_> {
             }
             let Ok(found) = events.push(piece) else {
                 return Ok(Some(ResponseError::Failed(format!(
-                    "an event is longer than {} bytes",
+                    "an event has more than {} bytes",
                     sse::MAX_EVENT_BYTES
                 ))));
             };
@@ -355,9 +356,7 @@ impl ResponseReader<'_> {
 
 fn unexpected_response(written: &str) -> ResponseError {
     let start = error_body::first_line(written).unwrap_or_default();
-    ResponseError::Failed(format!(
-        "the server answers with something else than its dialect: {start}"
-    ))
+    ResponseError::Failed(format!("unexpected response from the server: {start}"))
 }
 
 /// Writes a line to stderr.

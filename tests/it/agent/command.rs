@@ -505,12 +505,15 @@ fn script_writes_only_in_the_work_tree() {
 #[test]
 fn unplayable_script_is_refused_on_load() {
     for (turn, words) in [
-        ("mode: plan", "a turn needs a `reply`, or an `end`"),
+        ("mode: plan", "a turn needs `reply` or `end`"),
         (
             "end: cut, retry_after: 1",
-            "`retry_after` belongs to `end: rate-limited`",
+            "`retry_after` is only allowed with `end: rate-limited`",
         ),
-        ("reply: x, code: 1", "`code` belongs to `end: crashed`"),
+        (
+            "reply: x, code: 1",
+            "`code` is only allowed with `end: crashed`",
+        ),
         ("end: tired", "tired"),
         ("reply: x, usage: {inputs: 1}", "inputs"),
     ] {

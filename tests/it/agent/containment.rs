@@ -145,7 +145,7 @@ fn supported_kinds(test: &str) -> Vec<Containment> {
     }
     did_not_run(
         &format!("{test} (namespace)"),
-        "namespaces are not permitted",
+        "namespaces are not available",
     );
     vec![Containment::Guard]
 }

@@ -87,7 +87,7 @@ fn doctor_lists_agents_with_version_and_support() {
         "claude 2.1.325, tested version",
         "codex 0.165.0; tested version: 0.166.0",
         "plan: claude",
-        "it ends with exit code 3",
+        "exit code 3",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }

@@ -560,7 +560,7 @@ fn doctor_reports_the_containment() {
         facts["when_agentd_is_killed"]
             .as_str()
             .unwrap()
-            .contains("ends within a second"),
+            .contains("are killed within a second"),
         "{facts}"
     );
 

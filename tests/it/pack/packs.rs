@@ -168,12 +168,12 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "mix",
             "<action type=\"jot\"><target>secret.md</target><content>x</content></action>",
-            "this mode may update recipe.md, weights.md",
+            "not allowed; this mode may update recipe.md, weights.md",
         ),
         (
             "sell",
             "<action type=\"ring_bell\"><times>3</times></action>",
-            "the pack names no operation that carries it out",
+            "the pack defines no operation for it",
         ),
         (
             "sell",

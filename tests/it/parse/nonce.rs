@@ -464,7 +464,7 @@ fn script_answers_with_the_nonce_of_its_prompt() {
         let error = send(prompt, reply).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ScriptMismatch, "{prompt}");
         assert!(
-            error.message().contains("the prompt tells none"),
+            error.message().contains("the prompt has no nonce"),
             "{error:#}"
         );
         assert_eq!(send(prompt, "{{NAME}}").unwrap(), "{{NAME}}");

@@ -402,7 +402,10 @@ fn prompt_too_long_for_codex_is_refused_before_sending() {
         .run("codex", "plan", &MemoryStore::default())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AgentTooLarge, "{error}");
-    assert!(error.to_string().contains("takes 1048576"), "{error}");
+    assert!(
+        error.to_string().contains("the limit is 1048576"),
+        "{error}"
+    );
     assert!(error.to_string().contains("nothing was sent"), "{error}");
     assert!(
         !stage.0.home().join("seen/codex/argv").exists(),

@@ -367,8 +367,7 @@ fn section_8_3_not_yet_executed_an_action_is_only_listed() {
     ]);
     assert_eq!(run.stdout, "Recorded.\n");
     assert!(
-        run.stderr
-            .contains("the pack names no operation that carries it out"),
+        run.stderr.contains("the pack defines no operation for it"),
         "{}",
         run.stderr
     );

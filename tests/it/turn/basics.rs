@@ -66,7 +66,7 @@ fn turn_passes_through_all_rooms() {
         reasons,
         [
             "the target is not a plain relative path",
-            "this mode may update proposal.md, specs/*.md, tasks.md"
+            "not allowed; this mode may update proposal.md, specs/*.md, tasks.md"
         ]
     );
     assert!(!project.root().join("evil.md").exists() && !project.root().join("src").exists());

@@ -113,7 +113,7 @@ fn agent_with_tools_edits_the_tree_itself() {
         proposals,
         [(
             "content_update a.txt".to_owned(),
-            "this mode may update IMPLEMENTATION.md"
+            "not allowed; this mode may update IMPLEMENTATION.md"
         )]
     );
     assert_eq!(project.read("a.txt"), "one\n");
@@ -134,7 +134,7 @@ fn reply_cannot_edit_in_a_read_only_mode() {
     assert_eq!(step_results(&report), Vec::<String>::new());
     assert_eq!(
         report.proposals[0].reason,
-        "this mode may update proposal.md, specs/*.md, tasks.md"
+        "not allowed; this mode may update proposal.md, specs/*.md, tasks.md"
     );
     assert_eq!(tree(&project), BTreeMap::new());
 }
@@ -212,7 +212,7 @@ fn pipe_agent_runs_every_phase() {
         ];
         let run = project.run(&[&args[..], more].concat());
         assert!(
-            !run.stderr.contains("not held to read-only"),
+            !run.stderr.contains("not restricted to read-only"),
             "{}",
             run.stderr
         );

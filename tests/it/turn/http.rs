@@ -260,7 +260,7 @@ fn failures_are_reported_with_a_hint() {
     let unset = stage.project.run(&TURN);
     unset.fails(
         5,
-        &["the variable UNLOCKER, which is to hold the key, is not set"],
+        &["environment variable UNLOCKER with the API key is not set"],
     );
     assert_eq!(stage.server.requests().len(), 3);
 }
@@ -272,18 +272,14 @@ fn unknown_agent_error_lists_known_agents() {
     with("mine").fails(
         3,
         &[
-            "`mine` names a server, and no model of it",
+            "`mine` is a provider; the model is missing",
             "write `mine:MODEL`",
         ],
     );
-    with("ollama:").fails(3, &["`ollama:` names a server"]);
+    with("ollama:").fails(3, &["`ollama:` is a provider"]);
     with("nobody:x").fails(
         3,
-        &[
-            "there is no agent `nobody:x`",
-            "`mine:MODEL`",
-            "`ollama:MODEL`",
-        ],
+        &["unknown agent `nobody:x`", "`mine:MODEL`", "`ollama:MODEL`"],
     );
     assert_eq!(stage.server.requests().len(), 0);
 }

@@ -255,19 +255,19 @@ fn containment_facts_are_probed() {
     assert!(facts.guard.is_ok(), "{facts:?}");
     assert_eq!(
         facts.when_killed(),
-        "everything an agent has started ends within a second"
+        "all processes of an agent are killed within a second"
     );
 
     match &facts.namespace {
         Ok(()) => assert!(
             facts
                 .when_guard_killed()
-                .contains("the kernel ends everything")
+                .contains("the kernel kills all processes")
         ),
         Err(error) => {
             did_not_run(
                 "containment_facts_are_probed (namespace)",
-                "namespaces are not permitted",
+                "namespaces are not available",
             );
             assert!(error.hint().unwrap().contains("containment"), "{error:#}");
             assert!(facts.when_guard_killed().contains("marker"));
@@ -276,7 +276,7 @@ fn containment_facts_are_probed() {
 
     let facts = ContainmentFacts::find("/bin/true".as_ref());
     assert!(facts.guard.is_err() && facts.namespace.is_err());
-    assert_eq!(facts.when_killed(), "no agent is started");
+    assert_eq!(facts.when_killed(), "agents cannot be started");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn unstartable_command_reports_the_reason() {
         }
     };
     assert!(why("#!/bin/sh\n", 0o600).contains("ermission denied"));
-    assert!(why("#!/no/such/shell\n", 0o700).contains("the program that runs it is not"));
+    assert!(why("#!/no/such/shell\n", 0o700).contains("the interpreter of"));
 }
 
 #[test]

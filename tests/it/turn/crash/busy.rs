@@ -148,7 +148,7 @@ fn session_locked_outside_a_container_is_busy_inside() {
         .is_ok_and(|status| status.success())
     {
         let test = "session_locked_outside_a_container_is_busy_inside";
-        return did_not_run(test, "namespaces are not permitted");
+        return did_not_run(test, "namespaces are not available");
     }
 
     let stage = Stage::with(&["out begun", "hang"]);

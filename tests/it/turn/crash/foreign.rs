@@ -106,7 +106,7 @@ fn reply_of_a_removed_agent_waits_for_its_definition() {
 
     let run = stage.run(&["resume"]);
     assert!(
-        run.stderr.contains("a reply of `fake` waits to be read"),
+        run.stderr.contains("cannot read the reply of `fake`"),
         "{}",
         run.stderr
     );
