@@ -82,7 +82,7 @@ impl ResolvedFile {
             Ok(metadata) if metadata.is_symlink() => {}
             Ok(metadata) => check_kind(path, &metadata)?,
             Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(unusable(path, "cannot be looked at").with_source(error)),
+            Err(error) => return Err(unusable(path, "cannot be accessed").with_source(error)),
         }
         match open_beneath(&self.folder, &self.relative) {
             Ok(file) => read_opened(path, file, limit).map(Some),
@@ -121,7 +121,7 @@ fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     let opened = |result: nix::Result<_>| {
         result.map_err(|error| match error {
             Errno::ELOOP | Errno::ENOTDIR => {
-                io::Error::other("a link or a file has taken the place of a folder on the way")
+                io::Error::other("a parent folder was replaced by a link or a file")
             }
             error => io::Error::from(error),
         })
@@ -131,7 +131,7 @@ fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     let mut names = relative.components().peekable();
     while let Some(name) = names.next() {
         let Component::Normal(name) = name else {
-            return Err(io::Error::other("the path has links or `..` in it"));
+            return Err(io::Error::other("the path contains links or `..`"));
         };
         let flags = if names.peek().is_some() {
             folder_flags
@@ -159,11 +159,11 @@ fn resolve_inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
         return Ok(None);
     }
     let Ok(target) = path.canonicalize() else {
-        return Err(unusable(path, "is a link that leads nowhere"));
+        return Err(unusable(path, "is a broken link"));
     };
     let Some(found) = ResolvedFile::at(folder, &target, &target) else {
-        return Err(unusable(path, "is a link that leads out of the project")
-            .with_hint("a repository may not pull other files of this machine into a prompt"));
+        return Err(unusable(path, "is a link to a file outside of the project")
+            .with_hint("copy the file into the project: links to other files are not followed"));
     };
     Ok(Some(found))
 }
@@ -181,7 +181,7 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     match path.metadata() {
         Ok(metadata) => check_kind(path, &metadata)?,
         Err(error) if is_missing(&error) => return Ok(None),
-        Err(error) => return Err(unusable(path, "cannot be looked at").with_source(error)),
+        Err(error) => return Err(unusable(path, "cannot be accessed").with_source(error)),
     }
     match open_nonblocking(path) {
         Ok(file) => read_opened(path, file, limit).map(Some),
@@ -286,11 +286,11 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<()> {
     }
     if metadata.is_dir() {
         return Err(
-            unusable(path, "is a folder, not a file").with_hint("name the files in it one by one")
+            unusable(path, "is a folder, not a file").with_hint("pass its files one by one")
         );
     }
     Err(unusable(path, "is not a regular file")
-        .with_hint("pipes, sockets and devices are not read"))
+        .with_hint("pipes, sockets and devices cannot be read"))
 }
 
 fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
@@ -299,7 +299,7 @@ fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
     }
     Err(
         unusable(path, &format!("is too large: over {}", in_units(limit)))
-            .with_hint("give the agent the part that matters"),
+            .with_hint("pass a part of the file"),
     )
 }
 
@@ -323,7 +323,7 @@ fn open_nonblocking(path: &Path) -> io::Result<File> {
 fn into_text(path: &Path, bytes: Vec<u8>) -> Result<String> {
     if bytes.contains(&0) {
         return Err(
-            unusable(path, "is a binary file").with_hint("only text can be part of a prompt")
+            unusable(path, "is a binary file").with_hint("only text files can be part of a prompt")
         );
     }
     String::from_utf8(bytes).map_err(|error| {

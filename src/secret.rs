@@ -85,7 +85,7 @@ impl Secrets {
             .build(forms.iter().map(|(form, _)| form));
         let Ok(finder) = built else {
             // Happens only with more patterns than fit in 31 bits, which an environment cannot hold.
-            log::error!("the secrets are too many to be looked for");
+            log::error!("too many secrets to redact");
             return Self(None);
         };
         let longest = forms.iter().map(|(form, _)| form.len()).max();

@@ -134,12 +134,9 @@ impl<'m> PromptBuilder<'m> {
         let mode = Mode::new(name).map(|name| self.pack.resolved(&name)).ok();
         let Some(mode) = mode.filter(|mode| self.pack.modes.contains_key(mode)) else {
             let known: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
-            let message = format!(
-                "there is no identity `{name}` in the pack `{}`",
-                self.pack.name
-            );
+            let message = format!("unknown identity `{name}` in pack `{}`", self.pack.name);
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("there are {}", known.join(", "))));
+                .with_hint(format!("known: {}", known.join(", "))));
         };
 
         let before = self.identity.replace((mode, variables));
@@ -161,7 +158,7 @@ impl<'m> PromptBuilder<'m> {
             None => None,
             Some(Ok(text)) => text,
             Some(Err(error)) => {
-                log::warn!("the project's context cannot be read, and is left out: {error}");
+                log::warn!("cannot read the project context, left out: {error}");
                 None
             }
         };
@@ -230,11 +227,11 @@ impl<'m> PromptBuilder<'m> {
         let rules =
             layers::fill_layer_text(&rules_pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
                 let message = format!(
-                    "no rules follow from {DEPTH_SECTION} {}",
+                    "no depth rules match {DEPTH_SECTION} {}",
                     Value::from(data.clone())
                 );
                 Error::new(ErrorKind::MissingVariable, message)
-                    .with_hint("give `depth` as a number from 0, and `max_depth` as a number")
+                    .with_hint("set `depth` and `max_depth` to numbers, 0 or greater")
             })?;
 
         self.push_context(DEPTH_BLOCK, &rules, true);
@@ -341,12 +338,9 @@ impl<'m> PromptBuilder<'m> {
                 .keys()
                 .filter_map(|file| file.strip_suffix(".md"))
                 .collect();
-            let message = format!(
-                "there is no template `{name}` in the pack `{}`",
-                self.pack.name
-            );
+            let message = format!("unknown template `{name}` in pack `{}`", self.pack.name);
             Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("there are {}", known.join(", ")))
+                .with_hint(format!("known: {}", known.join(", ")))
         })?;
         layers::render_text(&self.pack, text, variables, self.missing_policy())
     }

@@ -168,7 +168,7 @@ pub(super) fn assemble<'a>(
     {
         return Err(
             Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
-                .with_hint("say what the agent shall do"),
+                .with_hint("describe the task"),
         );
     }
 
@@ -297,11 +297,11 @@ fn check_named_items(
             let left = budget.map_or(u64::MAX, |budget| budget.saturating_sub(fit.used));
             let why = match &entry_fit.why {
                 Some(why) if needed <= left => format!("; {why}"),
-                _ => format!(", and {left} are left"),
+                _ => format!(", but only {left} are left"),
             };
             let message = format!("`{name}` does not fit: it takes {needed} tokens{why}");
             return Err(Error::new(ErrorKind::BudgetTooSmall, message).with_hint(
-                "leave it out, name a part of it, or name a model with a larger window",
+                "leave it out, pass a part of it, or use a model with a larger context window",
             ));
         }
     }
@@ -369,7 +369,7 @@ fn budget_error(
     }
 
     if small.fixed > 0 {
-        rows.push(("what holds them together", small.fixed));
+        rows.push(("separators and tags", small.fixed));
     }
 
     let left_out = rows.len().saturating_sub(20);
@@ -385,14 +385,15 @@ fn budget_error(
     let have = window.budget.unwrap_or_default();
     let whole = window.window.unwrap_or_default();
     let shares = format!(
-        "a window of {whole}, less {} for the reply and {} beside it",
+        "context window {whole}, minus {} for the reply and {} overhead",
         window.reserve, window.overhead
     );
-    let message =
-        format!("the prompt needs at least {needed} tokens and may have {have} ({shares}):{list}");
+    let message = format!(
+        "the prompt needs at least {needed} tokens, but only {have} are available ({shares}):{list}"
+    );
 
     Error::new(ErrorKind::BudgetTooSmall, message)
-        .with_hint("give less text, or name a model with a larger window")
+        .with_hint("shorten the input, or use a model with a larger context window")
 }
 
 impl FittedPrompt<'_> {
@@ -608,8 +609,8 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
         .collect();
     let most = report.max_bytes;
     let message =
-        format!("the prompt has {bytes} bytes and may have {most}; the largest blocks:{rows}");
+        format!("the prompt has {bytes} bytes, the limit is {most}; largest blocks:{rows}");
 
     Err(Error::new(ErrorKind::BudgetTooSmall, message)
-        .with_hint("leave out what the agent does not need, or raise `max_bytes` under [prompt]"))
+        .with_hint("pass fewer files, or raise `max_bytes` under [prompt] in agentd/config.toml"))
 }

@@ -175,7 +175,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             if let Some(by) = stopped {
                 self.entry_fits[index]
                     .why
-                    .get_or_insert_with(|| format!("after {by}, which did not fit"));
+                    .get_or_insert_with(|| format!("comes after {by}, which did not fit"));
                 continue;
             }
 
@@ -196,9 +196,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 } else {
                     "whole"
                 };
-                self.entry_fits[index].why = Some(format!(
-                    "{name} takes {more} tokens more, and {left} are left"
-                ));
+                self.entry_fits[index].why =
+                    Some(format!("{name} needs {more} more tokens, {left} are left"));
                 stopped = Some(&block.id);
                 self.cut = true;
                 continue;
@@ -298,13 +297,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
             if taken < elastic.len() {
                 let kept_start = self.bounds.hysteresis.filter(|_| stable && taken < limit);
                 entry_fit.why = Some(if let Some(percent) = kept_start {
-                    format!("cut to {percent} %, so that its start stays for some turns")
+                    format!("cut to {percent} % to keep its start stable for some turns")
                 } else if limit == 0 {
-                    format!("none at the {} length", tier.name())
+                    format!("none at {} length", tier.name())
                 } else if taken == limit && limit < elastic.len() {
-                    format!("at most {limit} are taken")
+                    format!("limited to {limit}")
                 } else if room < left {
-                    format!("the layer takes at most {} tokens", elastic.cap)
+                    format!("layer limit: {} tokens", elastic.cap)
                 } else {
                     format!("{left} tokens were left")
                 });

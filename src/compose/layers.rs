@@ -76,7 +76,7 @@ pub(super) fn fill_layers<'a>(
             .as_ref()
             .filter(|when| !when.holds(&filler.facts))
         {
-            leave_out(layer, format!("not the case: {}", when.text()));
+            leave_out(layer, format!("condition not met: {}", when.text()));
             continue;
         }
 
@@ -111,9 +111,9 @@ pub(super) fn fill_layers<'a>(
         }),
         Some(given) => {
             let kind = given.item.kind().element();
-            let message = format!("the pack `{}` has no layer for a {kind}", pack.name);
+            let message = format!("pack `{}` has no layer for {kind}", pack.name);
             Err(Error::new(ErrorKind::PromptInvalid, message)
-                .with_hint("leave the item out, or use a pack with a layer for it"))
+                .with_hint("leave the item out, or use a pack that has such a layer"))
         }
     }
 }
@@ -260,7 +260,7 @@ impl<'a> LayerFiller<'a, '_> {
     /// Returns the reason why a layer has no content.
     fn explain_absence(&self, layer: &Layer) -> String {
         if layer.none_at.is_some_and(|none| self.tier <= none) {
-            return format!("none at the {} tier", self.tier.name());
+            return format!("none at {} tier", self.tier.name());
         }
 
         if layer
@@ -269,7 +269,7 @@ impl<'a> LayerFiller<'a, '_> {
             .any(|choice| choice.value.when.holds(&self.facts))
             || layer.choose.is_empty()
         {
-            return "nothing to say".to_owned();
+            return "no content".to_owned();
         }
 
         let asked = layer
@@ -278,12 +278,12 @@ impl<'a> LayerFiller<'a, '_> {
             .filter_map(|choice| choice.value.when.names());
         if asked.flatten().any(|name| self.facts.text(name).is_some()) {
             log::warn!(
-                "the layer `{}` is left out: none of its conditions holds",
+                "layer `{}` is left out: none of its conditions is met",
                 layer.id
             );
         }
 
-        "none of its conditions holds".to_owned()
+        "none of its conditions is met".to_owned()
     }
 
     fn fill_template(
@@ -293,16 +293,16 @@ impl<'a> LayerFiller<'a, '_> {
     ) -> Result<Option<PromptBlock<'a>>> {
         let (Some(found), Some(mode)) = (&request.template, self.inputs.mode) else {
             let message = format!(
-                "the layer `{}` holds a template, and none was given",
+                "layer `{}` needs a template, but the request has none",
                 layer.id
             );
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint("set `Request::template` to what `Templates::find` returns"));
+                .with_hint("set `Request::template` to the result of `Templates::find`"));
         };
 
         let text = &found.template.text;
         if found.template.mode != *mode {
-            let message = format!("{} is no template of mode `{mode}`", text.name);
+            let message = format!("{} is not a template of mode `{mode}`", text.name);
             return Err(Error::new(ErrorKind::TemplateInvalid, message));
         }
 

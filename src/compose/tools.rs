@@ -26,12 +26,12 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
             .filter(|name| is_tool_name(name))
         else {
             return invalid(format!(
-                "{} has no name of letters, digits, `_` and `-`",
+                "{} has no valid name; use letters, digits, `_` and `-`",
                 place()
             ));
         };
         if !names.insert(name) {
-            return invalid(format!("two tools are called `{name}`"));
+            return invalid(format!("duplicate tool `{name}`"));
         }
 
         let schema = tool.get("input_schema").or_else(|| tool.get("parameters"));
@@ -39,12 +39,12 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
             return invalid(format!("`{name}` has no `input_schema` or `parameters`"));
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            return invalid(format!("the parameters of `{name}` are not of type object"));
+            return invalid(format!("the parameters of `{name}` must be of type object"));
         }
 
         if let Err(fault) = check_schema(schema, SchemaDraft::Draft2020) {
             return invalid(format!(
-                "the parameters of `{name}` are not a JSON Schema: {fault}"
+                "the parameters of `{name}` are not valid JSON Schema: {fault}"
             ));
         }
     }

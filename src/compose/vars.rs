@@ -155,9 +155,7 @@ pub(super) fn fill_placeholders(
             format!("{} {verb} no value", lacking.join(", ")),
         )
         .with_place(template.place(offset))
-        .with_hint(
-            "give values, or mark what can be done without as `required: false` in the front matter",
-        ));
+        .with_hint("give them values, or mark them `required: false` in the front matter"));
     }
 
     let tags = OnceCell::new();
@@ -257,7 +255,7 @@ fn estimate_filled_bytes(template: &str, values: &Variables) -> usize {
 
 /// Logs that a variable has no value.
 pub(super) fn warn_missing(name: &str) {
-    log::warn!("{name} has no value; the prompt says so in its place");
+    log::warn!("{name} has no value; the prompt has a note in its place");
 }
 
 fn missing_notice(name: &str) -> String {

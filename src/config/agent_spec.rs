@@ -278,7 +278,7 @@ impl AgentSpec {
     fn find_variable_problem(&self) -> Option<String> {
         let is_invalid = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
         let name = self.set.keys().find(is_invalid)?;
-        Some(format!("{name:?} cannot be set: it is no variable's name"))
+        Some(format!("cannot set {name:?}: invalid variable name"))
     }
 
     fn find_command_problem(&self) -> Option<String> {
@@ -286,7 +286,9 @@ impl AgentSpec {
             return Some("`argv` is empty".to_owned());
         };
         if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
-            return Some("the first of `argv` is the command: one plain text".to_owned());
+            return Some(
+                "the first item of `argv` must be the command, without placeholders".to_owned(),
+            );
         }
 
         let allow_command = self
@@ -297,7 +299,7 @@ impl AgentSpec {
             allow_command.filter(|argument| !argument.has_placeholder("command"))
         {
             return Some(format!(
-                "`command` of `permissions` lacks `{{command}}`: {}",
+                "`command` of `permissions` has no `{{command}}`: {}",
                 argument.0.join(" ")
             ));
         }
@@ -326,7 +328,7 @@ impl AgentSpec {
 
         if let Some(name) = self.find_unplaced_switch() {
             return Some(format!(
-                "the switch `{name}` has arguments, and `{{{name}}}` is not in `argv`"
+                "switch `{name}` has arguments, but `{{{name}}}` is not in `argv`"
             ));
         }
 
@@ -334,18 +336,23 @@ impl AgentSpec {
             .iter()
             .any(|argument| argument.is_permissions())
         {
-            return Some("`{permissions}` cannot stand in `permissions`".to_owned());
+            return Some("`{permissions}` is not allowed in `permissions`".to_owned());
         }
         let has_permissions = self.argv.iter().any(Argument::is_permissions);
         if has_permissions != self.permissions.is_some() {
-            return Some("`permissions` and `{permissions}` in `argv` need each other".to_owned());
+            return Some(
+                "`permissions` needs `{permissions}` in `argv`, and the other way round".to_owned(),
+            );
         }
 
         let has_prompt_file = all_arguments
             .iter()
             .any(|argument| argument.has_placeholder("prompt_file"));
         if has_prompt_file != (self.prompt == PromptDelivery::File) {
-            return Some("`prompt: file` and `{prompt_file}` in `argv` need each other".to_owned());
+            return Some(
+                "`prompt: file` needs `{prompt_file}` in `argv`, and the other way round"
+                    .to_owned(),
+            );
         }
         None
     }
@@ -373,23 +380,19 @@ impl AgentSpec {
                     exit_codes: output.exit_codes.clone(),
                     ..OutputSpec::default()
                 };
-                (*output != plain).then(|| {
-                    "output of the kind `text` has `exit_codes` and nothing else".to_owned()
-                })
+                (*output != plain)
+                    .then(|| "output of kind `text` allows only `exit_codes`".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl if output.text.is_empty() => {
-                Some("`output` does not say where its `text` stands".to_owned())
+                Some("`output` has no `text`: the path of the reply in the JSON".to_owned())
             }
             OutputKind::Jsonl if output.last.is_empty() => {
-                Some("`output` does not say which event is the `final` one".to_owned())
+                Some("`output` has no `final`: the condition of the last event".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl
                 if output.tools.iter().flatten().any(EventCondition::is_empty) =>
             {
-                Some(
-                    "a condition under `tools` asks for nothing, so every event would fit"
-                        .to_owned(),
-                )
+                Some("a condition under `tools` is empty and would match every event".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl => None,
         }

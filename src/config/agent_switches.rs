@@ -60,10 +60,13 @@ impl Agents {
         for (name, given) in settings {
             let Some(spec) = self.find(name) else {
                 let known: Vec<&str> = self.all().map(|spec| spec.name.as_str()).collect();
-                let message =
-                    format!("the settings speak of the agent `{name}`, which is not described");
-                return Err(Error::new(ErrorKind::ConfigInvalid, message)
-                    .with_hint(format!("agents.yaml describes {}", known.join(", "))));
+                let message = format!("unknown agent `{name}` in the settings");
+                return Err(
+                    Error::new(ErrorKind::ConfigInvalid, message).with_hint(format!(
+                        "known agents: {}; define others in agents.yaml",
+                        known.join(", ")
+                    )),
+                );
             };
             if let Some(unknown) = given
                 .keys()
@@ -75,7 +78,7 @@ impl Agents {
                 } else {
                     names.join(", ")
                 };
-                let message = format!("the agent `{name}` has no switch `{unknown}`");
+                let message = format!("agent `{name}` has no switch `{unknown}`");
                 return Err(Error::new(ErrorKind::ConfigInvalid, message)
                     .with_hint(format!("its switches: {known}")));
             }

@@ -92,7 +92,7 @@ impl Agents {
                 .with_hint("docs/reference/agents.md describes every key")
         };
         if file.format.value != 1 {
-            let message = "only definitions of agents of format 1 are understood".to_owned();
+            let message = "unsupported format of agent definitions; expected 1".to_owned();
             return Err(invalid(file.format.referenced, message));
         }
 
@@ -125,7 +125,7 @@ impl Agents {
             if name.contains(':') {
                 return Err(invalid(
                     location,
-                    format!("`{name}`: a provider's name holds no `:`"),
+                    format!("`{name}`: provider names cannot contain `:`"),
                 ));
             }
             AgentName::new(name.as_str())
@@ -152,7 +152,7 @@ impl Agents {
             if self.http != HttpSpec::default() {
                 return Err(invalid(
                     placed.referenced,
-                    "`http` is the program's own".to_owned(),
+                    "`http` is built in and cannot be set".to_owned(),
                 ));
             }
             self.http = placed.value;

@@ -26,7 +26,7 @@ impl TryFrom<String> for AllowedCommand {
             return Ok(Self(command));
         }
         Err(format!(
-            "{command:?} is not how a command begins, such as \"cargo test\""
+            "invalid command {command:?}: expected the first words of a command, such as \"cargo test\""
         ))
     }
 }

@@ -81,11 +81,9 @@ impl Argument {
             | ArgumentSegment::Placeholder("model" | "prompt_file" | "cwd") => None,
             ArgumentSegment::Placeholder("command") if in_command => None,
             ArgumentSegment::Placeholder("permissions") => Some(format!(
-                "`{PERMISSIONS_PLACEHOLDER}` must be an argument of its own"
+                "`{PERMISSIONS_PLACEHOLDER}` must be a separate argument"
             )),
-            ArgumentSegment::Placeholder(name) => {
-                Some(format!("`{{{name}}}` is no blank that is known here"))
-            }
+            ArgumentSegment::Placeholder(name) => Some(format!("unknown placeholder `{{{name}}}`")),
         })
     }
 }
@@ -144,7 +142,7 @@ fn fill_text(text: &str, values: &ArgumentValues<'_>) -> Result<Option<String>> 
 fn path_text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
         let message = format!(
-            "`{}` cannot be an argument: it is not UTF-8",
+            "the path `{}` is not UTF-8",
             path.display().to_string().escape_debug()
         );
         Error::new(ErrorKind::AgentUnusable, message)
@@ -158,7 +156,7 @@ impl<'de> de::Visitor<'de> for OneOrMoreTexts {
     type Value = Vec<String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or a list of texts; a number or true needs quotes")
+        f.write_str("a string or a list of strings; quote numbers and booleans")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {

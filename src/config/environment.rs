@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for NamePattern {
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '(' | ')' | '.' | '-');
         if pattern.is_empty() || !pattern.chars().all(is_usable) {
             return Err(de::Error::custom(format!(
-                "{pattern:?} is not a variable's name, or a pattern of one"
+                "invalid variable name or pattern {pattern:?}"
             )));
         }
         Ok(Self::new(&pattern))

@@ -14,7 +14,7 @@ impl JsonPath {
     pub(super) fn new(path: String) -> Result<Self, String> {
         if path.split('/').any(str::is_empty) {
             return Err(format!(
-                "{path:?} is not a path: names are joined by `/`, as in `message/text`"
+                "invalid path {path:?}: join names with `/`, as in `message/text`"
             ));
         }
         Ok(Self(path))

@@ -166,10 +166,7 @@ impl Settings {
         let file: SettingsFile =
             toml::from_str(text).map_err(|error| invalid_file(text, origin, &error))?;
         if file.format != 1 {
-            let message = format!(
-                "format {} is not understood; this program reads 1",
-                file.format
-            );
+            let message = format!("unsupported format {}; expected 1", file.format);
             let place = Place::at_offset(origin, text, text.find("format").unwrap_or(0));
             return Err(Error::new(ErrorKind::ConfigInvalid, message).with_place(place));
         }
@@ -219,7 +216,7 @@ fn invalid_file(text: &str, origin: &str, error: &toml::de::Error) -> Error {
         .to_owned();
     Error::new(ErrorKind::ConfigInvalid, message)
         .with_place(Place::at_offset(origin, text, offset))
-        .with_hint("the file that `agentd init` writes explains the settings")
+        .with_hint("the settings are explained in the file that `agentd init` writes")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{OutcomeRule, OutputSpec, Tried};
 
 /// Message for a `key` that is not the name of a variable.
 pub(super) const INVALID_KEY_NAME: &str =
-    "`key` names a variable, in capitals: it is not the key itself";
+    "`key` must be the name of an environment variable, in capitals, not the key itself";
 
 /// An HTTP server of models.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -100,14 +100,14 @@ impl Provider {
             .iter()
             .find_map(|scheme| self.base_url.strip_prefix(scheme));
         if address.is_none_or(str::is_empty) || self.base_url.contains(['?', '#', ' ', '{', '}']) {
-            return Some("`base_url` is no address like https://host/v1".to_owned());
+            return Some("`base_url` is not a URL such as https://host/v1".to_owned());
         }
 
         // URLs are printed, so they must not hold credentials.
         let authority = address.and_then(|address| address.split('/').next());
         if authority.is_some_and(|authority| authority.contains('@')) {
             return Some(
-                "`base_url` holds a user or a password: name a variable as `key`".to_owned(),
+                "`base_url` contains a user name or password; use `key` instead".to_owned(),
             );
         }
 
@@ -125,8 +125,7 @@ impl Provider {
         let is_unencrypted =
             self.base_url.starts_with("http://") && !address.is_some_and(is_loopback);
         (is_unencrypted && self.key.is_some()).then(|| {
-            "`base_url` is http:// to another machine, where everyone on the way could read the key"
-                .to_owned()
+            "`base_url` would send the key unencrypted to another machine; use https://".to_owned()
         })
     }
 }

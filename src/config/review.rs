@@ -182,7 +182,7 @@ impl TryFrom<String> for VariableName {
         if !name.is_empty() && name.chars().all(is_usable) {
             return Ok(Self(name));
         }
-        Err(format!("{name:?} is not the name of a variable"))
+        Err(format!("invalid variable name {name:?}"))
     }
 }
 
@@ -214,7 +214,7 @@ impl TryFrom<String> for ReadableLine {
             return Ok(Self(line));
         }
         Err(format!(
-            "{line:?} is not one readable line of at most {MAX_COMMAND_BYTES} bytes"
+            "invalid command {line:?}: expected one line of printable text, at most {MAX_COMMAND_BYTES} bytes"
         ))
     }
 }
@@ -288,7 +288,7 @@ impl TryFrom<Vec<AgentNameEntry>> for Challengers {
         let mut names: Vec<AgentName> = Vec::new();
         for AgentNameEntry(name) in entries {
             if names.contains(&name) {
-                return Err(format!("`{name}` is named twice"));
+                return Err(format!("duplicate agent `{name}`"));
             }
             names.push(name);
         }
@@ -347,7 +347,7 @@ impl TryFrom<String> for ModelName {
         {
             return Ok(Self(name));
         }
-        Err(format!("{name:?} is not a model's name"))
+        Err(format!("invalid model name {name:?}"))
     }
 }
 

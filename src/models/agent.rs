@@ -27,9 +27,9 @@ impl AgentName {
         }
         Err(Error::new(
             ErrorKind::NameInvalid,
-            format!("{name:?} is not an agent's name"),
+            format!("invalid agent name {name:?}"),
         )
-        .with_hint("an agent is named like `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
+        .with_hint("use a name such as `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
     }
 
     /// Returns the name of the fallback agent, whose templates are used for agents without their own.

@@ -243,7 +243,7 @@ fn find_named<'a, E: de::Error>(
     found.map(|(_, outcome)| outcome.clone()).ok_or_else(|| {
         let known: Vec<&str> = outcomes.map(|(known, _)| *known).collect();
         E::custom(format!(
-            "unknown end `{name}`, expected one of `{}`",
+            "unknown outcome `{name}`, expected one of `{}`",
             known.join("`, `")
         ))
     })
@@ -274,7 +274,7 @@ mod tests {
     fn an_agent_cannot_report_that_the_user_stopped_it() {
         assert_eq!(
             reported("stopped").unwrap_err().to_string(),
-            "unknown end `stopped`, expected one of `auth`, `quota`, `rate-limited`, `too-large`, `cut`, `refused`, \
+            "unknown outcome `stopped`, expected one of `auth`, `quota`, `rate-limited`, `too-large`, `cut`, `refused`, \
              `empty`, `not-installed`"
         );
     }

@@ -62,7 +62,7 @@ impl Catalogue {
                 .with_place(yaml::place(text, origin, 1, location))
         };
         if file.format.value != 1 {
-            let message = "only catalogues of format 1 are understood".to_owned();
+            let message = "unsupported format of the model catalogue; expected 1".to_owned();
             return Err(invalid(file.format.referenced, message));
         }
 
@@ -79,7 +79,7 @@ impl Catalogue {
             if let Some(name) = names.find(|name| catalogue.position(name).is_some()) {
                 return Err(invalid(
                     model.referenced,
-                    format!("the name `{name}` stands twice"),
+                    format!("duplicate model `{name}`"),
                 ));
             }
             catalogue.models.push(model.value);
@@ -121,7 +121,7 @@ impl Catalogue {
             return model.clone();
         }
         log::warn!(
-            "the model `{name}` is not in the catalogue: medium, {ASSUMED_WINDOW_TOKENS} tokens assumed; see `agentd models list`"
+            "unknown model `{name}`: assuming tier medium and a context window of {ASSUMED_WINDOW_TOKENS} tokens; see `agentd models list`"
         );
         Self::assumed(name)
     }
@@ -176,12 +176,12 @@ impl Catalogue {
     fn check(&self, model: &ModelSpec) -> std::result::Result<(), String> {
         if !self.tokenizers.contains_key(&model.tokenizer) && model.tokenizer != UNKNOWN {
             return Err(format!(
-                "`{}` names the tokenizer `{}`, which is not described",
+                "model `{}` has the unknown tokenizer `{}`",
                 model.id, model.tokenizer
             ));
         }
         if model.window == 0 {
-            return Err(format!("`{}` has no window", model.id));
+            return Err(format!("model `{}` has no context window", model.id));
         }
         Ok(())
     }

@@ -60,10 +60,10 @@ impl fmt::Display for CheckEnd {
             Self::Failed { code: Some(code) } => write!(f, "failed with exit code {code}"),
             Self::Failed { code: None } => f.write_str("failed without an exit code"),
             Self::TimedOut { seconds } => {
-                write!(f, "took more than {seconds} seconds, and was ended")
+                write!(f, "timed out after {seconds} seconds")
             }
-            Self::NotInstalled => f.write_str("failed: its command is not there"),
-            Self::NotRun => f.write_str("not run: its tool is not there"),
+            Self::NotInstalled => f.write_str("failed: command not found"),
+            Self::NotRun => f.write_str("not run: tool not installed"),
             Self::Stopped => f.write_str("stopped"),
         }
     }

@@ -23,9 +23,9 @@ impl Mode {
         }
         Err(Error::new(
             ErrorKind::NameInvalid,
-            format!("{name:?} is not a mode's name"),
+            format!("invalid mode name {name:?}"),
         )
-        .with_hint("a mode is named in lower case, like `plan` or `task-agent`"))
+        .with_hint("mode names are lower case, such as `plan` or `task-agent`"))
     }
 
     /// Returns the name.

@@ -28,8 +28,8 @@ impl Nonce {
             return Ok(Self(text));
         }
         Err(
-            Error::new(ErrorKind::NameInvalid, format!("{text:?} is not a nonce"))
-                .with_hint("a nonce has 4 to 32 lower-case letters and digits, like `k3f9x2ab`"),
+            Error::new(ErrorKind::NameInvalid, format!("invalid nonce {text:?}"))
+                .with_hint("use 4 to 32 lower-case letters and digits, such as `k3f9x2ab`"),
         )
     }
 

@@ -149,7 +149,8 @@ impl OperationId {
             .split_once('.')
             .is_some_and(|(object, verb)| Mode::new(object).is_ok() && Mode::new(verb).is_ok());
         if !is_well_formed {
-            let message = format!("{name:?} is not an operation's name, like `files.write`");
+            let message =
+                format!("invalid operation name {name:?}; expected a name such as `files.write`");
             return Err(Error::new(ErrorKind::NameInvalid, message));
         }
         Ok(Self::from_name(name))
@@ -269,7 +270,7 @@ impl<'de> Deserialize<'de> for TurnResult {
         let word = String::deserialize(deserializer)?;
         Self::read(&word).ok_or_else(|| {
             de::Error::custom(format!(
-                "{word:?} is not the result of a turn: a verdict, FAILED or otherwise"
+                "unknown result {word:?}; expected a verdict, FAILED or otherwise"
             ))
         })
     }

@@ -185,7 +185,7 @@ impl UnifiedPrompt {
         if instructions.trim().is_empty() {
             return Err(
                 Error::new(ErrorKind::PromptInvalid, "the instructions are empty")
-                    .with_hint("say what the agent shall do"),
+                    .with_hint("describe the task"),
             );
         }
         Ok(Self {

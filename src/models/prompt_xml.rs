@@ -114,7 +114,7 @@ pub(super) fn read_prompt(xml: &str) -> Result<UnifiedPrompt> {
     Err(invalid_xml(
         xml,
         offset,
-        "this is not how a prompt is written".to_owned(),
+        "not the XML form of a prompt".to_owned(),
     ))
 }
 
@@ -142,7 +142,7 @@ fn read_leniently(xml: &str) -> Result<UnifiedPrompt, (usize, String)> {
     }
 
     let at_end = |message: &str| (xml.len(), message.to_owned());
-    let instructions = instructions.ok_or_else(|| at_end("there are no <instructions>"))?;
+    let instructions = instructions.ok_or_else(|| at_end("missing <instructions>"))?;
     let prompt = UnifiedPrompt::new(instructions).map_err(|error| at_end(error.message()))?;
     let prompt = prompt.with_system(system_prompt);
     Ok(context.into_iter().fold(prompt, UnifiedPrompt::with_item))
@@ -151,5 +151,5 @@ fn read_leniently(xml: &str) -> Result<UnifiedPrompt, (usize, String)> {
 fn invalid_xml(xml: &str, offset: usize, message: String) -> Error {
     Error::new(ErrorKind::XmlInvalid, message)
         .with_place(Place::at_offset("prompt.xml", xml, offset))
-        .with_hint("only documents that `to_xml` has written can be read back")
+        .with_hint("only documents written by `to_xml` can be read")
 }

@@ -26,11 +26,10 @@ impl SessionId {
         if usable {
             return Ok(Self(id));
         }
-        Err(Error::new(
-            ErrorKind::NameInvalid,
-            format!("{id:?} is not a session's id"),
+        Err(
+            Error::new(ErrorKind::NameInvalid, format!("invalid session id {id:?}"))
+                .with_hint("use letters, digits, `-`, `_` and `.`, such as `add-login`"),
         )
-        .with_hint("use letters, digits, `-`, `_` and `.`, like `add-login`"))
     }
 
     /// Returns the id.

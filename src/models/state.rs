@@ -212,7 +212,8 @@ impl State {
                 if answered.end == CallOutcome::Stopped
                     || (!answered.end.is_ok() && self.progress.repairs == 0) =>
             {
-                self.progress.fault = Some(format!("the agent's reply: {}", answered.end.name()));
+                self.progress.fault =
+                    Some(format!("the agent's call failed: {}", answered.end.name()));
                 if !answered.end.is_interruption() {
                     self.count_turn();
                 }

@@ -107,14 +107,14 @@ impl Caps {
             cap.filter(|cap| used.saturating_add(more) > *cap)
         };
         if let Some(cap) = over(self.turns, spent.turns, u64::from(new_turn)) {
-            return Some(format!("{cap} turns, and {} are taken", spent.turns));
+            return Some(format!("{cap} turns, {} were taken", spent.turns));
         }
         if let Some(cap) = over(self.seconds, spent.seconds, 1) {
-            return Some(format!("{cap} seconds, and {} are used", spent.seconds));
+            return Some(format!("{cap} seconds, {} were used", spent.seconds));
         }
         if let Some(cap) = over(self.tokens, spent.amount.tokens, reserve.tokens) {
             return Some(format!(
-                "{cap} tokens, {} are used, and the call may take {}",
+                "{cap} tokens, {} were used, the call may need {}",
                 spent.amount.tokens, reserve.tokens
             ));
         }
@@ -125,9 +125,7 @@ impl Caps {
         )?;
         let [cap, used, more] =
             [cap, spent.amount.micro_dollars, reserve.micro_dollars].map(dollars);
-        Some(format!(
-            "{cap}, {used} is used, and the call may take {more}"
-        ))
+        Some(format!("{cap}, {used} was used, the call may need {more}"))
     }
 }
 

@@ -210,7 +210,7 @@ impl Faults<'_> {
     fn check_head(&mut self, name: &str, manifest: &Manifest) {
         if manifest.format.value != SUPPORTED_FORMAT {
             let message = format!(
-                "format {} is not understood; this program reads {SUPPORTED_FORMAT}",
+                "unsupported format {}; expected {SUPPORTED_FORMAT}",
                 manifest.format.value
             );
             self.add(manifest.format.referenced, message);
@@ -218,7 +218,7 @@ impl Faults<'_> {
 
         if manifest.name.value != name {
             let message = format!(
-                "the pack is called {:?} and lies in the folder {name:?}",
+                "`name` is {:?}, but the folder of the pack is {name:?}",
                 manifest.name.value
             );
             self.add(manifest.name.referenced, message);
@@ -227,7 +227,7 @@ impl Faults<'_> {
         if !manifest.modes.contains_key(&manifest.start.value) {
             self.error(
                 manifest.start.referenced,
-                format!("there is no mode `{}`", manifest.start.value),
+                format!("unknown mode `{}`", manifest.start.value),
                 mode_hint(manifest),
             );
         }
@@ -239,7 +239,7 @@ impl Faults<'_> {
         {
             self.add(
                 percent.referenced,
-                "`hysteresis` is a percentage, from 1 to 100",
+                "`hysteresis` must be a percentage from 1 to 100",
             );
         }
 
@@ -248,14 +248,14 @@ impl Faults<'_> {
             .as_ref()
             .filter(|rounds| !(1..=100).contains(&rounds.value))
         {
-            self.add(rounds.referenced, "`rounds` is a number from 1 to 100");
+            self.add(rounds.referenced, "`rounds` must be a number from 1 to 100");
         }
 
         for (mode, spec) in &manifest.modes {
             if matches!(mode.as_str(), "done" | "stop") {
                 self.add(
                     spec.referenced,
-                    format!("`{mode}` is where a process ends, and cannot be a mode"),
+                    format!("`{mode}` is reserved for the end of a process and cannot be a mode"),
                 );
             }
         }
@@ -265,7 +265,7 @@ impl Faults<'_> {
                 self.error(
                     mode.referenced,
                     format!(
-                        "the alias `{alias}` leads to `{}`, which is no mode",
+                        "alias `{alias}` refers to the unknown mode `{}`",
                         mode.value
                     ),
                     mode_hint(manifest),
@@ -273,7 +273,7 @@ impl Faults<'_> {
             } else if Mode::new(alias.as_str())
                 .map_or(true, |alias| manifest.modes.contains_key(&alias))
             {
-                self.add(mode.referenced, format!("{alias:?} cannot be an alias"));
+                self.add(mode.referenced, format!("invalid alias {alias:?}"));
             }
         }
 
@@ -283,13 +283,15 @@ impl Faults<'_> {
             };
             if Mode::new(marker.as_str()).is_err() || !usable(marker) || reply::is_reserved(marker)
             {
-                self.add(values.referenced, format!("{marker:?} cannot be a marker"));
+                self.add(values.referenced, format!("invalid marker name {marker:?}"));
             }
 
             if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {
                 self.add(
                     values.referenced,
-                    format!("the marker `{marker}` needs values of letters, digits and `_`"),
+                    format!(
+                        "the values of marker `{marker}` must consist of letters, digits and `_`"
+                    ),
                 );
             }
         }
@@ -313,10 +315,7 @@ impl Faults<'_> {
         let actions = match read {
             Ok(Some(actions)) => actions,
             Ok(None) => {
-                self.add(
-                    first.referenced,
-                    "there is no actions.yaml beside this file",
-                );
+                self.add(first.referenced, "missing actions.yaml next to this file");
                 return IndexMap::new();
             }
             Err(error) => {
@@ -331,14 +330,14 @@ impl Faults<'_> {
             if let Some(odd) = names.find(|name| !is_field_name(name)) {
                 self.add(
                     used.referenced,
-                    format!("{odd:?} cannot name an action or a parameter"),
+                    format!("invalid name of an action or parameter: {odd:?}"),
                 );
             }
 
             if !actions.contains_key(name) {
                 self.add(
                     used.referenced,
-                    format!("actions.yaml describes no action `{name}`"),
+                    format!("action `{name}` is not defined in actions.yaml"),
                 );
             }
 
@@ -347,7 +346,7 @@ impl Faults<'_> {
                 .into_iter()
                 .flat_map(find_parameter_faults)
             {
-                self.add(used.referenced, format!("the action `{name}`: {fault}"));
+                self.add(used.referenced, format!("action `{name}`: {fault}"));
             }
 
             for mode in used
@@ -358,7 +357,7 @@ impl Faults<'_> {
             {
                 self.error(
                     used.referenced,
-                    format!("the action `{name}` is for `{mode}`, which is no mode"),
+                    format!("action `{name}` lists the unknown mode `{mode}`"),
                     mode_hint(manifest),
                 );
             }
@@ -385,8 +384,8 @@ impl Faults<'_> {
         {
             self.error(
                 location,
-                format!("there is no marker `{marker}`"),
-                "describe it under `markers` of the pack, like `release: [YES, NO]`",
+                format!("unknown marker `{marker}`"),
+                "define it under `markers` of the pack, such as `release: [YES, NO]`",
             );
         }
 
@@ -416,8 +415,9 @@ impl Faults<'_> {
             );
         }
         if spec.edits.is_some() != spec.after.contains(&OperationId::FilesEdit) {
-            let message =
-                format!("`edits` of mode `{mode}` and `files.edit` in its `after` need each other");
+            let message = format!(
+                "`edits` of mode `{mode}` needs `files.edit` in its `after`, and the other way round"
+            );
             self.add(location, message);
         }
     }
@@ -464,7 +464,7 @@ impl Faults<'_> {
         if let Some(spec) = stuck.first().and_then(|mode| manifest.modes.get(*mode)) {
             let names: Vec<_> = stuck.iter().map(|mode| format!("`{mode}`")).collect();
             let message = format!(
-                "{} in a circle: from there no way leads to done or stop",
+                "endless loop: {} cannot reach done or stop",
                 names.join(", ")
             );
             self.add(spec.referenced, message);
@@ -485,7 +485,7 @@ impl Faults<'_> {
         {
             self.error(
                 location,
-                format!("`judges` of mode `{mode}` names `{judged}`, which is no mode"),
+                format!("`judges` of mode `{mode}` names the unknown mode `{judged}`"),
                 mode_hint(manifest),
             );
         }
@@ -497,7 +497,7 @@ impl Faults<'_> {
         {
             self.error(
                 location,
-                format!("`revise` leads to `{mode}`, which is no mode"),
+                format!("`revise` names the unknown mode `{mode}`"),
                 mode_hint(manifest),
             );
         }
@@ -517,7 +517,7 @@ impl Faults<'_> {
             };
             if !manifest.modes.values().any(|spec| runs(&spec.value)) {
                 let message = format!(
-                    "`needs_person` of mode `{mode}` asks for `{operation}`, which no mode runs"
+                    "`needs_person` of mode `{mode}` names `{operation}`, which no mode runs"
                 );
                 self.add(location, message);
             }
@@ -527,7 +527,7 @@ impl Faults<'_> {
             if !can_be(*result) {
                 self.add(
                     location,
-                    format!("`next` of mode `{mode}` names {result}, which no turn of it can have"),
+                    format!("`next` of mode `{mode}` names {result}, which is not a possible result of the mode"),
                 );
             }
 
@@ -536,8 +536,8 @@ impl Faults<'_> {
             {
                 self.error(
                     location,
-                    format!("`next` of mode `{mode}` leads to `{target}`, which is no mode"),
-                    format!("{}; done and stop end the process", mode_hint(manifest)),
+                    format!("`next` of mode `{mode}` names the unknown mode `{target}`"),
+                    format!("{}; `done` and `stop` end the process", mode_hint(manifest)),
                 );
             }
         }
@@ -550,14 +550,14 @@ impl Faults<'_> {
         if !total && !spec.next.contains_key(&TurnResult::Otherwise) {
             self.add(
                 location,
-                format!("`next` of mode `{mode}` leaves a result open; add `otherwise`"),
+                format!("`next` of mode `{mode}` does not cover all results; add `otherwise`"),
             );
         }
 
         if spec.verdict_required && spec.verdicts.is_empty() {
             self.add(
                 location,
-                format!("mode `{mode}` requires a verdict and allows none"),
+                format!("mode `{mode}` requires a verdict but allows none"),
             );
         }
     }
@@ -575,14 +575,14 @@ impl Faults<'_> {
             let mut runs = spec.before.iter().chain(&spec.after);
             if !runs.any(|run| run == operation) {
                 let message = format!(
-                    "`evidence` of mode `{mode}` asks for `{operation}`, which it does not run"
+                    "`evidence` of mode `{mode}` names `{operation}`, which the mode does not run"
                 );
                 self.add(location, message);
             }
 
             for result in found.values().filter(|result| !can_be(**result)) {
                 let message = format!(
-                    "`evidence` of mode `{mode}` names {result}, which no turn of it can have"
+                    "`evidence` of mode `{mode}` names {result}, which is not a possible result of the mode"
                 );
                 self.add(location, message);
             }
@@ -595,7 +595,9 @@ impl Faults<'_> {
         {
             self.add(
                 location,
-                format!("`documents` of mode `{mode}` names {pattern}, which no reply may update"),
+                format!(
+                    "`documents` of mode `{mode}` names {pattern}, which is not in its `updates`"
+                ),
             );
         }
     }
@@ -614,7 +616,7 @@ impl Faults<'_> {
         {
             self.add(
                 location,
-                format!("mode `{mode}` does not name BASE-{mode} among its templates"),
+                format!("the templates of mode `{mode}` do not include BASE-{mode}"),
             );
         }
 
@@ -626,7 +628,7 @@ impl Faults<'_> {
                 );
             } else if !places.has(&format!("templates/system/{name}.md")) {
                 // An existing file that cannot be read is reported with its reason when it is used.
-                self.add(location, format!("there is no template {name}"));
+                self.add(location, format!("unknown template {name}"));
             }
         }
     }
@@ -641,15 +643,15 @@ impl Faults<'_> {
     ) {
         for name in &spec.skeletons {
             if Mode::new(name.as_str()).is_err() {
-                self.add(location, format!("{name:?} is not a skeleton's name"));
+                self.add(location, format!("invalid skeleton name {name:?}"));
                 continue;
             }
             match places.find(&format!("packs/{pack}/skeletons/{name}.md")) {
                 Ok(Some(prose)) => {
                     texts.insert(name.clone(), prose);
                 }
-                Ok(None) => self.add(location, format!("there is no skeleton `{name}`")),
-                Err(error) => self.add(location, format!("the skeleton `{name}`: {error}")),
+                Ok(None) => self.add(location, format!("unknown skeleton `{name}`")),
+                Err(error) => self.add(location, format!("skeleton `{name}`: {error}")),
             }
         }
     }
@@ -658,7 +660,7 @@ impl Faults<'_> {
 /// Returns a hint that lists the modes.
 fn mode_hint(manifest: &Manifest) -> String {
     let modes: Vec<&str> = manifest.modes.keys().map(Mode::as_str).collect();
-    format!("the modes are {}", modes.join(", "))
+    format!("known modes: {}", modes.join(", "))
 }
 
 /// Returns the problems of an action's parameters: aliases of unknown values and references to unknown parameters.
@@ -681,7 +683,7 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
             .filter(|other| !action.parameters.contains_key(*other))
         {
             faults.push(format!(
-                "`unless` of `{name}` names `{other}`, which is no parameter"
+                "`unless` of `{name}` names the unknown parameter `{other}`"
             ));
         }
     }

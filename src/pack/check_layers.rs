@@ -40,11 +40,11 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         let place = layer.referenced;
         let value = &layer.value;
         if Mode::new(value.id.as_str()).is_err() {
-            faults.add(place, format!("{:?} is not a layer's name", value.id));
+            faults.add(place, format!("invalid layer name {:?}", value.id));
         }
 
         if !ids.insert(&value.id) {
-            faults.add(place, format!("two layers are called `{}`", value.id));
+            faults.add(place, format!("duplicate layer `{}`", value.id));
         }
 
         if !matches!(value.holds, LayerContent::Text | LayerContent::Turn)
@@ -52,14 +52,14 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         {
             faults.add(
                 place,
-                format!("two layers hold {:?}", value.holds).to_lowercase(),
+                format!("several layers with `holds: {:?}`", value.holds).to_lowercase(),
             );
         }
 
         if value.holds == LayerContent::Knowledge && before != Some(LayerContent::State) {
             faults.add(
                 place,
-                "knowledge stands inside the state: its layer comes right behind the state's",
+                "the knowledge layer must come right after the state layer, which contains it",
             );
         }
 
@@ -67,8 +67,66 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             faults.add(place, format!("layer `{}`: {message}", value.id));
         }
 
-        check_layer_rules(layer, manifest, faults);
-        check_layer_names(layer, manifest, faults);
+        let known = |name: &str, argument: Option<&str>| {
+            argument.is_none()
+                && (LAYER_FACTS.contains(&name)
+                    || manifest.variables.iter().any(|known| known == name))
+        };
+        value
+            .conditions()
+            .for_each(|condition| faults.check_condition(condition, known));
+        for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
+            let unknown = if !manifest.variables.contains(name) {
+                format!("`{name}` is not in `variables`")
+            } else if !known(fact, None) {
+                format!("unknown fact `{fact}`")
+            } else {
+                continue;
+            };
+
+            let message = format!("layer `{}` sets `{name}` to `{fact}`: {unknown}", value.id);
+            faults.add(place, message);
+        }
+
+        for name in value
+            .choose
+            .iter()
+            .flat_map(|choice| choice.value.defaults.keys())
+            .filter(|name| !manifest.variables.contains(*name))
+        {
+            let message = format!(
+                "layer `{}` has a default for `{name}`, which is not in `variables`",
+                value.id
+            );
+            faults.add(place, message);
+        }
+
+        for mode in value
+            .adds
+            .keys()
+            .filter(|mode| !manifest.modes.contains_key(*mode))
+        {
+            faults.add(
+                place,
+                format!(
+                    "layer `{}` adds text to the unknown mode `{mode}`",
+                    value.id
+                ),
+            );
+        }
+
+        let mut blocks = HashSet::new();
+        for name in &value.blocks {
+            if Mode::new(name.as_str()).is_err() {
+                faults.add(
+                    place,
+                    format!("invalid block name {name:?}; expected a name such as `task`"),
+                );
+            } else if !blocks.insert(name) {
+                faults.add(place, format!("duplicate block `{name}`"));
+            }
+        }
+
         before = Some(value.holds);
     }
 
@@ -82,7 +140,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     {
         faults.add(
             place(manifest.layers.last()),
-            "the last layer holds the instructions",
+            "the last layer must hold the instructions",
         );
     }
 
@@ -94,7 +152,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     {
         faults.add(
             place(manifest.layers.first()),
-            "no layer holds a text or the template",
+            "no layer holds text or the template",
         );
     }
 }
@@ -175,15 +233,15 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
     let elastic = layer.class == Class::Elastic;
     match layer.holds {
         LayerContent::Instructions | LayerContent::Template if layer.class != Class::Pinned => {
-            Some("this is never cut, so its class is `pinned`")
+            Some("its class must be `pinned`, because it is never cut")
         }
         LayerContent::Instructions if layer.when.is_some() => {
-            Some("this is always there, so it has no `when`")
+            Some("it cannot have `when`, because it is in every prompt")
         }
         LayerContent::State | LayerContent::Turn
             if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic =>
         {
-            Some("its class is `pinned` or `required`")
+            Some("its class must be `pinned` or `required`")
         }
         LayerContent::Template
         | LayerContent::Text
@@ -192,10 +250,10 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         | LayerContent::Project
             if layer.heading.is_some() =>
         {
-            Some("it has no `heading`; write one into the text")
+            Some("it cannot have `heading`; write the heading into the text")
         }
         LayerContent::History | LayerContent::Knowledge if !elastic => {
-            Some("this grows, so its class is `elastic`")
+            Some("its class must be `elastic`, because it grows")
         }
         LayerContent::Text | LayerContent::State | LayerContent::Project | LayerContent::Turn
             if elastic =>
@@ -205,19 +263,19 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         _ if !elastic
             && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) =>
         {
-            Some("`floor`, `cap` and `items` are for elastic layers")
+            Some("`floor`, `cap` and `items` are only for elastic layers")
         }
         _ if layer.holds != LayerContent::Instructions && !layer.prefix.is_empty() => {
-            Some("`prefix` is for the instructions")
+            Some("`prefix` is only for the instructions")
         }
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
             Some("its heading needs `{name}` with a word before it")
         }
         _ if layer.holds != LayerContent::Artifacts && !layer.blocks.is_empty() => {
-            Some("`blocks` is for artifacts")
+            Some("`blocks` is only for artifacts")
         }
         _ if layer.holds != LayerContent::Knowledge && !layer.keep.is_empty() => {
-            Some("`keep` is for knowledge")
+            Some("`keep` is only for knowledge")
         }
         _ => None,
     }
@@ -240,14 +298,16 @@ fn find_file_fault(layer: &Layer) -> Option<&'static str> {
     match layer.holds {
         LayerContent::Text if texts != 1 => Some("it needs either `text` or `choose`"),
         LayerContent::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
-        LayerContent::Text if turns > 0 => Some("`user` and `assistant` are for an example turn"),
+        LayerContent::Text if turns > 0 => {
+            Some("`user` and `assistant` are only for `holds: turn`")
+        }
         LayerContent::Text => None,
         LayerContent::Instructions if texts == 0 && turns == 0 => None,
         _ if texts > 0 || !layer.adds.is_empty() => {
-            Some("`text`, `choose` and `adds` are for prose")
+            Some("`text`, `choose` and `adds` are only for `holds: text`")
         }
         LayerContent::Turn => None,
-        _ if turns > 0 => Some("`user` and `assistant` are for an example turn"),
+        _ if turns > 0 => Some("`user` and `assistant` are only for `holds: turn`"),
         _ => None,
     }
 }
@@ -267,7 +327,7 @@ pub(super) fn read_texts(
             if !is_prose_file_name(file) {
                 faults.add(
                     location,
-                    format!("{file:?} is not the name of a prose file, like `identity.md`"),
+                    format!("invalid file name {file:?}; expected a name such as `identity.md`"),
                 );
                 continue;
             }
@@ -302,7 +362,7 @@ pub(super) fn read_texts(
                         texts.insert(name, text);
                     }
                     Ok(None) if tier == Tier::Full => {
-                        faults.add(location, format!("there is no file {name}"))
+                        faults.add(location, format!("missing file {name}"))
                     }
                     Ok(None) => {}
                     Err(error) => faults.add_error(location, &error),
@@ -316,7 +376,7 @@ pub(super) fn read_texts(
                     faults.add(
                         location,
                         format!(
-                            "the prose is over {MAX_PROSE_FILES} files or {MAX_PROSE_BYTES} bytes"
+                            "the pack's texts exceed {MAX_PROSE_FILES} files or {MAX_PROSE_BYTES} bytes"
                         ),
                     );
                     return texts;
@@ -340,7 +400,7 @@ fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
                 .body()
                 .find(&format!("{{{{{}}}}}", variable.name))
                 .unwrap_or(0);
-            let message = format!("{} is no variable of the pack", variable.name);
+            let message = format!("{} is not a variable of the pack", variable.name);
             let hint = format!("add {} to `variables` of the pack", variable.name);
             faults.error_at(text.place(offset), message, hint);
         }

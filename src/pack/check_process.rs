@@ -50,7 +50,7 @@ fn check_action(
     if used.value.modes.is_empty() {
         faults.warn(
             used.referenced,
-            format!("no mode may use the action `{name}`"),
+            format!("no mode allows the action `{name}`"),
             "list its `modes`, or remove it",
         );
         return;
@@ -63,8 +63,8 @@ fn check_action(
         if !explicit {
             faults.warn(
                 used.referenced,
-                format!("the action `{name}` has no operation: every request for it is refused"),
-                "name its `operation`, or write `operation: none` if requests are only listed",
+                format!("action `{name}` has no operation, so every request for it is refused"),
+                "set its `operation`, or write `operation: none` if requests are only recorded",
             );
         }
         return;
@@ -84,7 +84,7 @@ fn check_action(
     if !lacking.is_empty() && lacking.len() == modes.len() {
         faults.error(
             place,
-            format!("the action `{name}` is never carried out: no mode of it runs `{operation}`"),
+            format!("action `{name}` is never executed: none of its modes runs `{operation}`"),
             format!("add {operation} to `after` of {}", list_modes(&lacking)),
         );
         return;
@@ -97,7 +97,7 @@ fn check_action(
         faults.warn(
             place,
             format!(
-                "the action `{name}` is refused in mode `{mode}`, which does not run `{operation}`"
+                "action `{name}` is refused in mode `{mode}`, which does not run `{operation}`"
             ),
             format!("add {operation} to `after` of `{mode}`, or remove the mode from the action"),
         );
@@ -142,7 +142,9 @@ fn check_target(
         if !may_write(name) {
             faults.error(
                 place,
-                format!("the action `{name}` writes the file `{name}`, which mode `{mode}` may not update"),
+                format!(
+                    "action `{name}` writes the file `{name}`, which mode `{mode}` may not update"
+                ),
                 format!("{}, or give the action a `target`", hint(name)),
             );
         }
@@ -152,7 +154,9 @@ fn check_target(
     for value in target.one_of.iter().filter(|value| !may_write(value)) {
         faults.warn(
             place,
-            format!("the action `{name}` offers the target `{value}`, which mode `{mode}` may not update"),
+            format!(
+                "action `{name}` offers the target `{value}`, which mode `{mode}` may not update"
+            ),
             hint(value),
         );
     }
@@ -197,19 +201,25 @@ fn check_gate(
 
     for operation in &missing {
         let message = format!(
-            "the gate of `{mode}` asks for done(\"{operation}\"), and the mode does not run it"
+            "the gate of `{mode}` needs done(\"{operation}\"), but the mode does not run it"
         );
         let is_listed = spec.after.iter().any(|known| known.as_str() == *operation);
         let hint = if is_listed {
-            format!("list what replies may write in `updates` of `{mode}`")
+            format!("list the files that replies may write in `updates` of `{mode}`")
         } else {
-            format!("add {operation} to `after` of `{mode}`, or ask for an operation that is there")
+            format!(
+                "add {operation} to `after` of `{mode}`, or name an operation that the mode runs"
+            )
         };
 
         if reach.can_hold {
             faults.warn(gate_at, message, hint);
         } else {
-            faults.error(gate_at, format!("{message}: the mode is never left"), hint);
+            faults.error(
+                gate_at,
+                format!("{message}, so the process never leaves it"),
+                hint,
+            );
         }
     }
 
@@ -218,11 +228,11 @@ fn check_gate(
         !missing.iter().any(is_about)
     }) {
         let hint =
-            "see the values of facts in docs/reference/packs.md; a number never equals a text";
+            "docs/reference/packs.md lists the values of facts; a number never equals a string";
         if reach.can_hold {
-            faults.warn(gate_at, format!("`{comparison}` never holds"), hint);
+            faults.warn(gate_at, format!("`{comparison}` is never true"), hint);
         } else {
-            let message = format!("the gate of `{mode}` never opens: `{comparison}` never holds");
+            let message = format!("the gate of `{mode}` never opens: `{comparison}` is never true");
             faults.error(gate_at, message, hint);
         }
     }
@@ -262,7 +272,7 @@ fn check_layer_condition(
     for comparison in rule.reach(&domain).impossible {
         faults.warn(
             condition.location(),
-            format!("`{comparison}` in layer `{layer}` never holds"),
+            format!("`{comparison}` in layer `{layer}` is never true"),
             "write a number without quotes; docs/reference/packs.md lists the values of facts",
         );
     }
@@ -314,7 +324,7 @@ fn check_updates(mode: &Mode, spec: &ModeSpec, place: Location, faults: &mut Fau
     if !spec.updates.is_empty() && !spec.after.contains(&OperationId::FilesWrite) {
         faults.error(
             place,
-            format!("mode `{mode}` has `updates`, and no update is written: it does not run `files.write`"),
+            format!("updates of mode `{mode}` are never written: it does not run `files.write`"),
             format!("add files.write to `after` of `{mode}`"),
         );
     }

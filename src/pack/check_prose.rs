@@ -53,9 +53,12 @@ fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>)
         }
 
         let message = if stray.is_closed {
-            format!("`{{{{{}}}}}` is sent as text", stray.inner)
+            format!(
+                "`{{{{{}}}}}` is not a placeholder and is sent as text",
+                stray.inner
+            )
         } else {
-            format!("`{{{{{name}` is not closed, and is sent as text")
+            format!("`{{{{{name}` is not closed and is sent as text")
         };
         faults.warn_at(
             text.place(stray.offset),
@@ -159,8 +162,8 @@ impl<'a> ModeProse<'a> {
             let example = values.value.first().map_or("…", String::as_str);
             faults.warn(
                 place,
-                format!("mode `{mode}` requires the marker `{marker}`, and no prose of it asks for one{at_tier}"),
-                format!("write `<{marker}>{example}</{marker}>` into a text of the mode"),
+                format!("mode `{mode}` requires the marker `{marker}`, but no text of the mode asks for it{at_tier}"),
+                format!("add `<{marker}>{example}</{marker}>` to a text of the mode"),
             );
         }
 
@@ -169,9 +172,9 @@ impl<'a> ModeProse<'a> {
             faults.warn(
                 place,
                 format!(
-                    "mode `{mode}` requires a verdict, and no prose of it asks for one{at_tier}"
+                    "mode `{mode}` requires a verdict, but no text of the mode asks for one{at_tier}"
                 ),
-                "write `<review>{{VERDICTS}}</review>` into a text of the mode",
+                "add `<review>{{VERDICTS}}</review>` to a text of the mode",
             );
         }
 
@@ -179,8 +182,8 @@ impl<'a> ModeProse<'a> {
             lacks = true;
             faults.warn(
                 place,
-                format!("mode `{mode}` reads the status of tasks, and no prose of it asks for it{at_tier}"),
-                "write `<task_status id=\"1.1\">COMPLETED</task_status>` into a text of the mode",
+                format!("mode `{mode}` reads the status of tasks, but no text of the mode asks for it{at_tier}"),
+                "add `<task_status id=\"1.1\">COMPLETED</task_status>` to a text of the mode",
             );
         }
 
@@ -220,10 +223,10 @@ impl<'a> ModeProse<'a> {
         }
 
         let message = format!(
-            "mode `{mode}` has actions that no prose of it names{at_tier}: {}",
+            "mode `{mode}` has actions that no text of the mode names{at_tier}: {}",
             unmentioned.join(", ")
         );
-        let hint = format!("write {{{{{PLACEHOLDER}}}}} into a text of the mode");
+        let hint = format!("add {{{{{PLACEHOLDER}}}}} to a text of the mode");
         match self.first {
             Some(text) => faults.warn_at(text.place(0), message, hint),
             None => faults.warn(place, message, hint),

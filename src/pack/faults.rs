@@ -147,7 +147,7 @@ impl<'a> Faults<'a> {
                             .map_or_else(String::new, |argument| format!("(\"{argument}\")"));
                         self.error(
                             condition.location(),
-                            format!("there is no fact `{name}{shown}` here"),
+                            format!("unknown fact `{name}{shown}`"),
                             "docs/reference/packs.md lists the facts of layers and of gates",
                         );
                     }

@@ -50,7 +50,7 @@ pub(super) fn split_file<'a>(text: &'a str, origin: &str) -> Result<FrontMatterS
         return Err(
             Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
                 .with_place(Place::at_line(origin, split.body, 1, 1))
-                .with_hint("end it with a line of `---`, or start the file with something else"),
+                .with_hint("end it with a `---` line, or start the file with other text"),
         );
     }
     Ok(split)
@@ -112,5 +112,5 @@ fn check_variable<E: de::Error>(
     if starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Ok(VariableSpec { name, required });
     }
-    Err(E::custom(format!("{name:?} is not a variable's name")))
+    Err(E::custom(format!("invalid variable name {name:?}")))
 }

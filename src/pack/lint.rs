@@ -28,7 +28,7 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
         found: Vec::new(),
     };
     let Some(spec) = pack.modes.get(&template.mode) else {
-        let message = format!("the pack `{}` has no mode `{}`", pack.name, template.mode);
+        let message = format!("pack `{}` has no mode `{}`", pack.name, template.mode);
         lint.report_missing("mode", message);
         return lint.found;
     };
@@ -78,11 +78,9 @@ impl TemplateLinter<'_> {
     fn check_sections(&mut self, sections: &[String]) {
         for section in sections {
             match section_text(self.template.text.body(), section) {
-                None => {
-                    self.report_missing("section", format!("there is no section `## {section}`"))
-                }
+                None => self.report_missing("section", format!("missing section `## {section}`")),
                 Some(text) if text.trim().is_empty() => {
-                    self.report_missing("section", format!("the section `## {section}` is empty"));
+                    self.report_missing("section", format!("section `## {section}` is empty"));
                 }
                 Some(_) => {}
             }
@@ -100,7 +98,7 @@ impl TemplateLinter<'_> {
             if !filled.iter().any(|known| known == name) && !used.contains(&name) {
                 self.report_at(
                     "placeholder",
-                    format!("nothing fills {{{{{name}}}}}"),
+                    format!("unknown variable {{{{{name}}}}}"),
                     offset,
                 );
             }
@@ -132,7 +130,7 @@ impl TemplateLinter<'_> {
             if name != inner && filled.iter().any(|known| known == name) {
                 self.report_at(
                     "placeholder",
-                    format!("{{{{{inner}}}}} is text; write {{{{{name}}}}}"),
+                    format!("{{{{{inner}}}}} is sent as text; write {{{{{name}}}}}"),
                     offset,
                 );
             }
@@ -150,7 +148,7 @@ impl TemplateLinter<'_> {
             .collect();
         for word in words {
             if !body.contains(&word.to_lowercase()) {
-                self.report_missing("focus", format!("`{word}` is not spoken of"));
+                self.report_missing("focus", format!("`{word}` is not mentioned"));
             }
         }
     }
@@ -159,7 +157,7 @@ impl TemplateLinter<'_> {
     fn check_sentences(&mut self, sentences: &[String]) {
         for sentence in sentences {
             if !self.body_contains(sentence) {
-                self.report_missing("sentence", format!("it does not say: {sentence}"));
+                self.report_missing("sentence", format!("missing sentence: {sentence}"));
             }
         }
     }
@@ -172,11 +170,11 @@ impl TemplateLinter<'_> {
                 self.template.text.body().find(&marker),
                 allowed.contains(&verdict),
             ) {
-                (None, true) => self.report_missing("marker", format!("{marker} is not asked for")),
+                (None, true) => self.report_missing("marker", format!("{marker} is missing")),
                 (Some(offset), false) => {
                     self.report_at(
                         "marker",
-                        format!("{marker} is no verdict of this mode"),
+                        format!("{marker} is not a verdict of this mode"),
                         offset,
                     );
                 }
@@ -196,13 +194,13 @@ impl TemplateLinter<'_> {
             if value.contains('|') {
                 self.report_at(
                     "marker",
-                    "an alternation is no verdict; show one value".to_owned(),
+                    "an alternation is not a verdict; show one value".to_owned(),
                     offset,
                 );
             } else if value.parse::<ReviewResult>().is_err() {
                 self.report_at(
                     "marker",
-                    format!("<review>{value}</review> is no verdict"),
+                    format!("<review>{value}</review> is not a verdict"),
                     offset,
                 );
             }
@@ -239,7 +237,7 @@ impl TemplateLinter<'_> {
 
         for marker in needed {
             if !self.body_contains(marker) {
-                self.report_missing("marker", format!("{marker} is not spoken of"));
+                self.report_missing("marker", format!("{marker} is not mentioned"));
             }
         }
     }
@@ -251,7 +249,7 @@ impl TemplateLinter<'_> {
         if !last.contains("<instructions>") {
             self.report_missing(
                 "ending",
-                "the last paragraph does not hand over to <instructions>".to_owned(),
+                "the last paragraph does not refer to <instructions>".to_owned(),
             );
         }
     }

@@ -156,7 +156,7 @@ impl Pack {
         let name = Mode::new(name).map_err(|_| {
             Error::new(
                 ErrorKind::NameInvalid,
-                format!("{name:?} is not a pack's name"),
+                format!("invalid pack name {name:?}"),
             )
         })?;
         let file = format!("packs/{name}/pack.yaml");
@@ -168,9 +168,9 @@ impl Pack {
                 .collect();
             return Err(Error::new(
                 ErrorKind::PackNotFound,
-                format!("no pack `{name}`; searched, in order:{list}"),
+                format!("unknown pack `{name}`; searched, in order:{list}"),
             )
-            .with_hint(format!("there are {}", Self::names(places).join(", "))));
+            .with_hint(format!("known packs: {}", Self::names(places).join(", "))));
         };
 
         Ok(check::check_pack(name.as_str(), &prose, places))
@@ -264,9 +264,9 @@ impl Pack {
             let known: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
             Error::new(
                 ErrorKind::UnknownMode,
-                format!("the pack `{}` has no mode `{mode}`", self.name),
+                format!("pack `{}` has no mode `{mode}`", self.name),
             )
-            .with_hint(format!("its modes are {}", known.join(", ")))
+            .with_hint(format!("known modes: {}", known.join(", ")))
         })
     }
 

@@ -113,7 +113,7 @@ impl PackReport {
         let message = if more.is_empty() {
             first.message
         } else {
-            format!("{}; and also:{more}", first.message)
+            format!("{}; more errors:{more}", first.message)
         };
         let mut error = Error::new(ErrorKind::PackInvalid, message).with_place(first.place);
         if let Some(hint) = first.hint {

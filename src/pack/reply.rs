@@ -39,14 +39,11 @@ impl Faults<'_> {
                 .count()
                 > 1;
             if !plain || taken || twice {
-                self.add(
-                    tag.referenced,
-                    format!("{alias:?} cannot be another name of a tag"),
-                );
+                self.add(tag.referenced, format!("invalid alias of a tag: {alias:?}"));
             }
 
             if !is_reserved(&tag.value) && !manifest.markers.contains_key(&tag.value) {
-                self.add(tag.referenced, format!("there is no tag `{}`", tag.value));
+                self.add(tag.referenced, format!("unknown tag `{}`", tag.value));
             }
         }
     }
@@ -63,7 +60,7 @@ impl Faults<'_> {
         if !is_prose_file_name(name) {
             self.add(
                 file.referenced,
-                format!("{name:?} is not the name of a prose file, like `repair.md`"),
+                format!("invalid file name {name:?}; expected a name such as `repair.md`"),
             );
             return None;
         }
@@ -71,11 +68,8 @@ impl Faults<'_> {
         let found = places.find(&format!("packs/{pack}/{name}"));
         match found.and_then(|prose| prose.map(|prose| Text::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
-            Ok(Some(_)) => self.add(
-                file.referenced,
-                format!("{name} uses variables, and none has a value here"),
-            ),
-            Ok(None) => self.add(file.referenced, format!("there is no file {name}")),
+            Ok(Some(_)) => self.add(file.referenced, format!("{name} cannot use variables")),
+            Ok(None) => self.add(file.referenced, format!("missing file {name}")),
             Err(error) => self.add_error(file.referenced, &error),
         }
 

@@ -128,7 +128,7 @@ impl Rule {
         let node = parser.parse_any()?;
         match parser.peek() {
             "" => Ok(Self(node)),
-            other => Err(parser.fault_here(format!("`{other}` is not expected here"))),
+            other => Err(parser.fault_here(format!("unexpected `{other}`"))),
         }
     }
 
@@ -495,12 +495,12 @@ impl<'a> RuleParser<'a> {
     fn parse_operand(&mut self) -> Result<RuleOperand, RuleFault> {
         let fault = |parser: &Self, token: &str| {
             let found = if token.is_empty() {
-                "the end".to_owned()
+                "the end of the condition".to_owned()
             } else {
                 format!("`{token}`")
             };
             parser.fault_here(format!(
-                "a name, a number or a text is expected, not {found}"
+                "expected a name, a number or a string, found {found}"
             ))
         };
 

@@ -350,10 +350,9 @@ impl Places {
             entries += 1;
             if entries + waiting.len() > MAX_ENTRIES {
                 let message =
-                    format!("the project's definitions are over {MAX_ENTRIES} files and folders");
-                return Err(Error::new(ErrorKind::FileUnusable, message).with_hint(
-                    "look into templates/system and agentd/ for links that lead in a circle",
-                ));
+                    format!("the project's definitions exceed {MAX_ENTRIES} files and folders");
+                return Err(Error::new(ErrorKind::FileUnusable, message)
+                    .with_hint("check templates/system and agentd/ for circular links"));
             }
         }
 
@@ -435,7 +434,7 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
         .filter(|name| is_plain_name(name) && name.ends_with(".md"))
         .collect();
     if names.len() > MAX_ENTRIES {
-        let message = format!("{} has over {MAX_ENTRIES} files", folder.display());
+        let message = format!("{} has more than {MAX_ENTRIES} files", folder.display());
         return Err(Error::new(ErrorKind::FileUnusable, message));
     }
 

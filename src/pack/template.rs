@@ -41,16 +41,16 @@ impl Template {
         let (agent, mode) = split_name(name).ok_or_else(|| {
             Error::new(
                 ErrorKind::TemplateInvalid,
-                format!("{name:?} is not a template's name"),
+                format!("invalid template name {name:?}"),
             )
-            .with_hint("templates are named AGENT-mode.md, like BASE-plan.md")
+            .with_hint("templates are named AGENT-mode.md, such as BASE-plan.md")
         })?;
 
         let text = Text::read(name, prose).map_err(|error| match error.place() {
             Some(_) => error,
-            None => error.with_hint(
-                "`agentd template show MODE --built-in` prints a shipped one to start from",
-            ),
+            None => {
+                error.with_hint("start from a built-in one: `agentd template show MODE --built-in`")
+            }
         })?;
         let template = Self {
             agent: agent.to_owned(),
@@ -87,7 +87,7 @@ impl Template {
             let Some(claim) = claim else { continue };
             if claim.value != fact {
                 let message = format!(
-                    "`{key}` says {:?}, the file's name says {fact:?}",
+                    "`{key}` is {:?}, but the file name says {fact:?}",
                     claim.value
                 );
                 return Err(Error::new(ErrorKind::TemplateInvalid, message)

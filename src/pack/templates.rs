@@ -215,7 +215,7 @@ fn not_found_error(stem: &str, mode: &Mode, searched: &[String]) -> Error {
         .map(|place| format!("\n  {place}"))
         .collect();
     let message =
-        format!("no system template for {stem} in mode {mode}; searched, in order:{places}");
+        format!("no system template for {stem} in mode `{mode}`; searched, in order:{places}");
     Error::new(ErrorKind::TemplateNotFound, message).with_hint(format!(
         "write templates/system/BASE-{mode}.md, or see `agentd template list`"
     ))

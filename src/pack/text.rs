@@ -121,7 +121,7 @@ impl Text {
                     .invalid(format!("{{{{{name}}}}} is not in the list of variables"))
                     .with_place(self.place(offset))
                     .with_hint(format!(
-                        "add {name} to `variables`, or write \\{{{{{name}}}}} to mean the text"
+                        "add {name} to `variables`, or write \\{{{{{name}}}}} to send it as text"
                     )));
             }
 

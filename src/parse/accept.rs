@@ -268,7 +268,7 @@ impl<'a> ResponseBuilder<'a> {
                 (EffectContent::Action(_), None) if actions >= MAX_ACTIONS => {
                     self.reject(
                         place,
-                        format!("a reply may ask for {MAX_ACTIONS} actions"),
+                        format!("too many actions: the limit is {MAX_ACTIONS} per reply"),
                         false,
                     );
                 }
@@ -290,7 +290,7 @@ impl<'a> ResponseBuilder<'a> {
                     }
                 }
                 (EffectContent::Update(update), None) if update.content.trim().is_empty() => {
-                    self.reject(place, "it holds no text", true);
+                    self.reject(place, "it is empty", true);
                 }
                 (EffectContent::Update(update), None)
                     if is_placeholder(&update.content) || is_placeholder(&update.target) =>
@@ -319,7 +319,7 @@ impl<'a> ResponseBuilder<'a> {
         let mut taken = HashSet::new();
         for (update, place) in updates {
             if contradicted.contains(&update.target) {
-                self.reject(place, "the same target is given two texts", true);
+                self.reject(place, "the target has two different contents", true);
             } else if taken.insert(update.target.clone()) {
                 let span = self.source.raw_span(&place.span);
                 self.response.updates.push(Update { span, ..update });
@@ -347,14 +347,17 @@ impl<'a> ResponseBuilder<'a> {
             .get(next)
             .is_some_and(|m| m.closed && m.span.contains(&span.start))
         {
-            return Some((Code::EffectInMessage, "it stands inside the message"));
+            return Some((Code::EffectInMessage, "it is inside the message"));
         }
 
         if self.may_be_in_thought(span.start) {
-            return Some((Code::RefusedEffect, "a thought before it is not closed"));
+            return Some((Code::RefusedEffect, "it follows an unclosed thought"));
         }
         if self.form.partly_converted {
-            return Some((Code::RefusedEffect, "its tags are written in another form"));
+            return Some((
+                Code::RefusedEffect,
+                "its tags are not written with `<` and `>`",
+            ));
         }
 
         if let Some(reason) = self.readings.find_doubt(span) {

@@ -29,7 +29,7 @@ pub(super) fn read_action(
     }
 
     let (name, attributes, body) = split_call(call, text, body, grammar)?;
-    let name = name.ok_or("it names no type, or not clearly")?;
+    let name = name.ok_or("its type is missing or unclear")?;
     let spec = find_action_spec(&name, grammar)?;
     let fields = ActionFields::read(spec, &attributes, body)?;
 
@@ -88,7 +88,7 @@ fn split_call<'a>(
             .map(|(name, _)| name.clone());
         return Ok((
             name,
-            parse_attributes(text).ok_or("its opening tag cannot be read")?,
+            parse_attributes(text).ok_or("its opening tag is malformed")?,
             body,
         ));
     }
@@ -105,7 +105,7 @@ fn split_call<'a>(
         ));
     }
 
-    let mut read = parse_attributes(text).ok_or("its opening tag cannot be read")?;
+    let mut read = parse_attributes(text).ok_or("its opening tag is malformed")?;
     let key = if call == CallForm::Invoke {
         "name"
     } else {
@@ -121,12 +121,14 @@ fn split_call<'a>(
     let mut values = own.into_iter().map(|(_, value)| value.trim());
     let name = values.next().filter(|name| !name.is_empty());
     if values.any(|other| Some(other) != name) {
-        return Err("it is given two types".to_owned());
+        return Err("it has two different types".to_owned());
     }
 
     let (inside, body) = split_inner_type(body, grammar, name);
     match (name, inside) {
-        (Some(name), Some(inside)) if name != inside => Err("it is given two types".to_owned()),
+        (Some(name), Some(inside)) if name != inside => {
+            Err("it has two different types".to_owned())
+        }
         (name, inside) => Ok((name.or(inside).map(str::to_owned), read, body)),
     }
 }
@@ -158,9 +160,9 @@ fn find_action_spec<'a>(
 ) -> Result<&'a crate::models::ActionSpec, String> {
     grammar.actions.get(name).ok_or_else(|| {
         if grammar.forbidden.iter().any(|forbidden| forbidden == name) {
-            "this mode may not use it".to_owned()
+            "not allowed in this mode".to_owned()
         } else {
-            "there is no such action".to_owned()
+            "unknown action".to_owned()
         }
     })
 }
@@ -170,7 +172,7 @@ fn read_json_call(body: &str, grammar: &Grammar) -> Result<(Action, Vec<Code>), 
     let read = parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len());
     match read.map(|read| read.value) {
         Some(Value::Object(object)) => read_action_object(&object, text, grammar),
-        _ => Err("it is no tool call that can be read".to_owned()),
+        _ => Err("it is not a readable tool call".to_owned()),
     }
 }
 
@@ -202,7 +204,7 @@ pub(super) fn read_action_object(
     text: &str,
     grammar: &Grammar,
 ) -> Result<(Action, Vec<Code>), String> {
-    let (name, key) = named_action(object).ok_or("it names no type, or not clearly")?;
+    let (name, key) = named_action(object).ok_or("its type is missing or unclear")?;
     let spec = find_action_spec(name, grammar)?;
 
     let object = match object.get("function") {
@@ -221,10 +223,10 @@ pub(super) fn read_action_object(
                 .filter(|read| !read.is_cut && read.end == text.trim_end().len());
             match read.map(|read| read.value) {
                 Some(Value::Object(values)) => values,
-                _ => return Err("its arguments cannot be read".to_owned()),
+                _ => return Err("its arguments are malformed".to_owned()),
             }
         }
-        Some(_) => return Err("its arguments cannot be read".to_owned()),
+        Some(_) => return Err("its arguments are malformed".to_owned()),
         None => object.clone(),
     };
 

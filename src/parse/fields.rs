@@ -118,7 +118,7 @@ impl ActionFields {
             if let Some(comment) = rest.strip_prefix("<!--") {
                 let (_, after) = comment
                     .split_once("-->")
-                    .ok_or("a comment in it is not closed")?;
+                    .ok_or("it contains an unclosed comment")?;
                 rest = after.trim_start();
                 continue;
             }
@@ -127,7 +127,7 @@ impl ActionFields {
                 return Err(describe_residue(rest));
             };
             if seen.contains(&field.name) {
-                return Err(format!("`{}` stands twice", field.name));
+                return Err(format!("duplicate field `{}`", field.name));
             }
             if seen.len() >= MAX_FIELDS {
                 return Err("it has too many fields".to_owned());
@@ -147,7 +147,7 @@ impl ActionFields {
                         && let Some(inner) =
                             spec.parameters.keys().find(|n| contains_tag(&value, n))
                     {
-                        return Err(format!("`{inner}` stands inside `{}`", field.name));
+                        return Err(format!("`{inner}` is nested in `{}`", field.name));
                     }
                     self.add_value(name, parameter, &FieldValue::Text(field.value))?;
                 }
@@ -168,7 +168,7 @@ impl ActionFields {
     ) -> Result<(), String> {
         let value = match written {
             FieldValue::Text(text) if is_partly_cdata(text) => {
-                return Err(format!("`{name}` is CDATA in part"));
+                return Err(format!("`{name}` is only partly CDATA"));
             }
             FieldValue::Text(text) => {
                 let (text, entities) = unwrap_text(text);
@@ -188,7 +188,7 @@ impl ActionFields {
             .ok_or_else(|| format!("`{name}` is not {}", describe_expected(parameter)))?;
 
         if self.values.get(name).is_some_and(|known| *known != value) {
-            return Err(format!("`{name}` is given two values"));
+            return Err(format!("`{name}` has two different values"));
         }
         self.values.insert(name.to_owned(), value);
         Ok(())
@@ -358,7 +358,7 @@ fn remove_code_tags(value: &str) -> Cow<'_, str> {
 
 fn describe_residue(rest: &str) -> String {
     let shown: String = rest.chars().take(40).collect();
-    format!("what follows is no field of it: {:?}", shown.trim())
+    format!("unexpected text after its fields: {:?}", shown.trim())
 }
 
 /// Returns the text of a value without CDATA marks, and with entities decoded if all of it is
@@ -554,7 +554,7 @@ fn check_allowed(parameter: &Parameter, value: Value) -> Option<Value> {
 
 fn describe_expected(parameter: &Parameter) -> String {
     if parameter.one_of.is_empty() {
-        return format!("of the type {}", parameter.kind.name());
+        return format!("of type {}", parameter.kind.name());
     }
     format!("one of {}", parameter.one_of.join(", "))
 }
@@ -735,7 +735,7 @@ mod tests {
         );
         assert_eq!(
             read("<text>the <size> of it</text>"),
-            Err("`size` stands inside `text`".to_owned())
+            Err("`size` is nested in `text`".to_owned())
         );
     }
 

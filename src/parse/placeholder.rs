@@ -79,7 +79,7 @@ impl<'a> PromptExamples<'a> {
 
         let mut found = values().peekable();
         (found.peek().is_some() && found.all(|(name, value)| shows(name, value)))
-            .then(|| "its values are those of an example in the prompt".to_owned())
+            .then(|| "its values are copied from an example in the prompt".to_owned())
     }
 
     /// Returns true if an example of the action in the prompt has this value.

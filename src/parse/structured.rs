@@ -282,12 +282,12 @@ impl ValueReader<'_> {
             self.values.verdict = self.values.verdict.max(verdict);
             self.push_effect(
                 EffectKind::Review,
-                Err("a verdict must stand in <review>".to_owned()),
+                Err("the verdict must be in a <review> tag".to_owned()),
             );
         } else if key == "task_status" {
             self.push_effect(
                 EffectKind::TaskStatus(None),
-                Err("it must stand in <task_status>".to_owned()),
+                Err("it must be in a <task_status> tag".to_owned()),
             );
         }
     }
@@ -299,7 +299,7 @@ impl ValueReader<'_> {
         let Value::Object(object) = item else {
             return self.push_effect(
                 EffectKind::Action(None),
-                Err("it names no type, or not clearly".to_owned()),
+                Err("its type is missing or unclear".to_owned()),
             );
         };
 
@@ -334,8 +334,8 @@ impl ValueReader<'_> {
                 format,
                 span: 0..0,
             })),
-            (None, ..) => Err("it names no target, or not clearly".to_owned()),
-            (_, None, _) => Err("it holds no text".to_owned()),
+            (None, ..) => Err("its target is missing or unclear".to_owned()),
+            (_, None, _) => Err("it is empty".to_owned()),
             (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
         };
         self.push_effect(what, update);
@@ -343,9 +343,9 @@ impl ValueReader<'_> {
 
     fn push_effect(&mut self, what: EffectKind, read: Result<EffectContent, String>) {
         let kind = match read {
-            Ok(_) if self.cut => EffectContent::Refused("it may be cut off".to_owned()),
+            Ok(_) if self.cut => EffectContent::Refused("it may be incomplete".to_owned()),
             Ok(_) if !self.clear => {
-                EffectContent::Refused("other text stands around it".to_owned())
+                EffectContent::Refused("it has other text around it".to_owned())
             }
             Ok(kind) => kind,
             Err(reason) => EffectContent::Refused(reason),

@@ -45,7 +45,7 @@ pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewRe
         }
         Some(ReviewResult::Pass) => match unread_action(response) {
             Some(action) => Err(unclear_verdict(&format!(
-                "an action next to PASS could not be read: {}",
+                "cannot parse an action next to PASS: {}",
                 action.reason
             ))),
             None => Ok(Some(ReviewResult::Pass)),
@@ -80,9 +80,9 @@ pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
         let found =
             |marker: &Marker| matches!(marker, Marker::Named { name, .. } if *name == spec.name);
         if !response.markers.iter().any(found) {
-            let message = format!("the reply holds no <{}> that can be read", spec.name);
+            let message = format!("the reply has no readable <{}>", spec.name);
             return Err(Error::new(ErrorKind::MissingMarker, message)
-                .with_hint(format!("its values: {}", spec.values.join(", "))));
+                .with_hint(format!("expected one of {}", spec.values.join(", "))));
         }
     }
     Ok(())
@@ -104,7 +104,7 @@ fn disallowed_verdict(verdict: ReviewResult, grammar: &Grammar) -> Error {
         ErrorKind::VerdictNotAllowed,
         format!("{verdict} is not a verdict of this mode"),
     )
-    .with_hint(format!("verdicts of this mode: {listed}"))
+    .with_hint(format!("expected one of {listed}"))
 }
 
 fn unclear_verdict(reason: &str) -> Error {
@@ -112,10 +112,10 @@ fn unclear_verdict(reason: &str) -> Error {
         ErrorKind::MissingReviewMarker,
         format!("the verdict is unclear: {reason}"),
     )
-    .with_hint("an unclear verdict never passes; take the turn again, or decide yourself")
+    .with_hint("an unclear verdict never passes; repeat the turn, or decide yourself")
 }
 
 fn missing_verdict() -> Error {
     Error::new(ErrorKind::MissingReviewMarker, "the reply has no verdict")
-        .with_hint("a missing verdict never passes; take the turn again, or decide yourself")
+        .with_hint("a missing verdict never passes; repeat the turn, or decide yourself")
 }

@@ -70,7 +70,7 @@ impl DesignElements {
                 let message = error.to_string();
                 let message = message.split(" at line ").next().unwrap_or_default();
                 let at = line + error.line().max(1);
-                faults.push(Fault::new(at, format!("this is not JSON: {message}")));
+                faults.push(Fault::new(at, format!("invalid JSON: {message}")));
                 return;
             }
         };
@@ -80,9 +80,11 @@ impl DesignElements {
         } else if looks_like_schema(&value) {
             self.json_schema = true;
             if let Err(fault) = check_schema(&value, SchemaDraft::Draft07) {
-                let hint = "an example that is no schema goes into a fence of `jsonc`";
-                faults
-                    .push(Fault::new(line, format!("not a JSON Schema: {fault}")).with_hint(hint));
+                let hint =
+                    "put an example that is not a schema into a code block of language `jsonc`";
+                faults.push(
+                    Fault::new(line, format!("invalid JSON Schema: {fault}")).with_hint(hint),
+                );
             }
         }
     }
@@ -94,25 +96,25 @@ impl DesignElements {
                 "has_mermaid",
                 &flags.has_mermaid,
                 self.mermaid,
-                "a fence of `mermaid`",
+                "a `mermaid` code block",
             ),
             (
                 "has_json_schema",
                 &flags.has_json_schema,
                 self.json_schema,
-                "a JSON Schema in a fence of `json`",
+                "a JSON Schema in a `json` code block",
             ),
             (
                 "has_pseudo_code",
                 &flags.has_pseudo_code,
                 self.pseudo_code,
-                "a fence without a language",
+                "a code block without a language",
             ),
             (
                 "has_api_spec",
                 &flags.has_api_spec,
                 self.api_spec,
-                "a fence of `openapi`, `graphql` or `proto`",
+                "a code block of language `openapi`, `graphql` or `proto`",
             ),
         ];
 
@@ -122,14 +124,14 @@ impl DesignElements {
         {
             let message = match is_there {
                 true => format!("`{name}` is false, but the body has {what}"),
-                false => format!("`{name}` is true, but the body has no such part"),
+                false => format!("`{name}` is true, but the body has none"),
             };
 
             let fault = Fault::new(line_of(flag), message);
             faults.push(if is_there {
                 fault
             } else {
-                fault.with_hint(format!("it would be {what}"))
+                fault.with_hint(format!("set it to false, or add {what}"))
             });
         }
     }

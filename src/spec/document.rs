@@ -159,11 +159,11 @@ fn read_head(text: &str, faults: &mut Vec<Fault>) -> Option<SpecFrontMatter> {
         None if split.is_unclosed => {
             faults.push(
                 Fault::new(1, "the front matter is not closed")
-                    .with_hint("end it with a line of `---`"),
+                    .with_hint("end it with a `---` line"),
             );
         }
         None => faults.push(
-            Fault::new(1, "there is no front matter").with_hint("start with a line of `---`"),
+            Fault::new(1, "missing front matter").with_hint("start the file with a `---` line"),
         ),
     }
     None
@@ -189,7 +189,7 @@ fn check_requirement_list(
 
     if total.value != there.len() {
         let message = format!(
-            "the total is {}, but the body has {} requirements",
+            "`total` is {}, but the body has {} requirements",
             total.value,
             there.len()
         );
@@ -239,8 +239,8 @@ impl SpecReader<'_, '_> {
                 .find(|line| !line.is_blank())
                 .map_or(last, |line| line.number);
             self.faults.push(
-                Fault::new(first, "there is no `<spec>`")
-                    .with_hint("it is a line before the title"),
+                Fault::new(first, "missing `<spec>`")
+                    .with_hint("add it as a line before the title"),
             );
         }
 
@@ -250,7 +250,7 @@ impl SpecReader<'_, '_> {
             .is_some_and(|line| matches!(line.kind, LineKind::FenceOpen(_) | LineKind::Code));
         if self.body.close.is_none() && !ends_in_code {
             self.faults
-                .push(Fault::new(last, "there is no `</spec>`").with_hint("it is the last line"));
+                .push(Fault::new(last, "missing `</spec>`").with_hint("add it as the last line"));
         }
 
         let before = self.body.open.map_or(&lines[..0], |open| &lines[..open]);
@@ -263,7 +263,7 @@ impl SpecReader<'_, '_> {
             .into_iter()
             .filter_map(|part| part.iter().find(|line| !line.is_blank()))
         {
-            self.add_fault(line.number, "this stands outside of `<spec>`");
+            self.add_fault(line.number, "text outside of `<spec>`");
         }
 
         for line in lines[inside]
@@ -272,7 +272,7 @@ impl SpecReader<'_, '_> {
         {
             let tag = line.text.trim();
             if matches!(tag, "<spec>" | "</spec>") {
-                self.add_fault(line.number, format!("a second `{tag}`"));
+                self.add_fault(line.number, format!("duplicate `{tag}`"));
             }
         }
     }
@@ -290,18 +290,18 @@ impl SpecReader<'_, '_> {
 
             titles += usize::from(level == 1);
             if level == 1 && titles > 1 {
-                self.add_fault(line.number, "a second title; a spec has one `# Title`");
+                self.add_fault(line.number, "duplicate title; a spec has one `# Title`");
             }
             if title.is_empty() || is_placeholder(title) {
                 self.add_fault(
                     line.number,
-                    "this heading is empty, or still the skeleton's",
+                    "this heading is empty or still the placeholder",
                 );
             }
 
             if is_malformed_heading(level, title) {
                 let message = format!(
-                    "`{}` is no heading of a requirement or scenario",
+                    "`{}` is not a valid heading of a requirement or scenario",
                     shorten(line.text.trim())
                 );
                 let hint = "write `### R1 - Title`, `### R1: Title` or `### Scenario: title`";
@@ -316,11 +316,11 @@ impl SpecReader<'_, '_> {
                 .iter()
                 .find(|line| !line.is_blank())
                 .or(inside.first());
-            self.add_fault(first.map_or(1, |line| line.number), "there is no `# Title`");
+            self.add_fault(first.map_or(1, |line| line.number), "missing `# Title`");
         } else if preamble.is_none() {
             self.add_fault(
                 parts.get(1).map_or(1, |part| part.line),
-                "the `# Title` comes first",
+                "the `# Title` must come first",
             );
         }
 
@@ -330,7 +330,7 @@ impl SpecReader<'_, '_> {
                 let what = shorten(&part.key.name);
                 self.add_fault(
                     part.line,
-                    format!("`{what}` stands twice; the first is on line {first}"),
+                    format!("duplicate `{what}`; the first is on line {first}"),
                 );
             }
         }
@@ -341,7 +341,8 @@ impl SpecReader<'_, '_> {
         {
             let last = parts.first().map_or(1, |part| part.line);
             self.faults.push(
-                Fault::new(last, "there is no requirement").with_hint("write `### R1 - Title`"),
+                Fault::new(last, "no requirements")
+                    .with_hint("add one with the heading `### R1 - Title`"),
             );
         }
     }
@@ -373,15 +374,12 @@ impl SpecReader<'_, '_> {
 
         let text = self.body.text_of(text_start..below.end).to_owned();
         if text.is_empty() {
-            self.add_fault(
-                part.line,
-                format!("`{id}` demands nothing: there is no text below its heading"),
-            );
+            self.add_fault(part.line, format!("`{id}` has no text below its heading"));
         }
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                format!("the title of `{id}` is still the skeleton's"),
+                format!("the title of `{id}` is still the placeholder"),
             );
         }
 
@@ -438,7 +436,7 @@ impl SpecReader<'_, '_> {
             }
             Err(fault) => self
                 .faults
-                .push(fault.with_hint("it holds id, and may hold priority and status")),
+                .push(fault.with_hint("allowed keys: id, priority, status")),
         }
         (None, rest)
     }
@@ -449,7 +447,7 @@ impl SpecReader<'_, '_> {
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                "the title of this scenario is still the skeleton's",
+                "the title of this scenario is still the placeholder",
             );
         }
 
@@ -475,7 +473,7 @@ impl SpecReader<'_, '_> {
             };
 
             if text.is_empty() {
-                self.add_fault(line.number, format!("this {word} says nothing"));
+                self.add_fault(line.number, format!("this {word} is empty"));
             }
 
             match word {
@@ -497,10 +495,10 @@ impl SpecReader<'_, '_> {
                 _ => {
                     let fault = Fault::new(
                         line.number,
-                        format!("`**{word}**` is no step of a scenario"),
+                        format!("`**{word}**` is not a step of a scenario"),
                     );
                     self.faults
-                        .push(fault.with_hint("steps are **WHEN**, **THEN** and **AND**"));
+                        .push(fault.with_hint("use **WHEN**, **THEN** and **AND**"));
                 }
             }
 

@@ -23,9 +23,9 @@ pub(super) fn filler_fault(line: &MarkdownLine<'_>) -> Option<Fault> {
     (is_text && is_filler).then(|| {
         Fault::new(
             line.number,
-            format!("`{}` describes nothing", line.text.trim()),
+            format!("`{}` is filler text", line.text.trim()),
         )
-        .with_hint("write it out")
+        .with_hint("replace it with a description")
     })
 }
 

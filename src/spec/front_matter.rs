@@ -76,7 +76,7 @@ impl SpecFrontMatter {
     pub(super) fn read(text: &str) -> Result<Self, Fault> {
         read_yaml(text, FIRST_LINE).map_err(|fault| {
             fault.with_hint(
-                "it holds id, type, title, version, dates, requirements and design_elements",
+                "required keys: id, type, title, version, created_at, updated_at, requirements, design_elements",
             )
         })
     }
@@ -86,23 +86,26 @@ impl SpecFrontMatter {
         check_common_keys(&self.id, &self.kind, "spec", &self.title, faults);
 
         if !is_spec_id(&self.id.value) {
-            let message = format!("`{}` is not the id of a spec", shorten(&self.id.value));
+            let message = format!("invalid spec id `{}`", shorten(&self.id.value));
             faults.push(
                 Fault::new(line_of(&self.id), message)
-                    .with_hint("lower-case letters, digits and `-`, like `add-login`"),
+                    .with_hint("use lower-case letters, digits and `-`, such as `add-login`"),
             );
         }
 
         if self.version.value == 0 {
-            faults.push(Fault::new(line_of(&self.version), "the first version is 1"));
+            faults.push(Fault::new(
+                line_of(&self.version),
+                "`version` must be 1 or greater",
+            ));
         }
 
         for date in [&self.created_at, &self.updated_at] {
             if !is_timestamp(&date.value) {
-                let message = format!("`{}` is not a date with its time", shorten(&date.value));
+                let message = format!("invalid timestamp `{}`", shorten(&date.value));
                 faults.push(
                     Fault::new(line_of(date), message)
-                        .with_hint("write it like 2026-01-31T12:00:00Z"),
+                        .with_hint("use the format 2026-01-31T12:00:00Z"),
                 );
             }
         }
@@ -112,7 +115,7 @@ impl SpecFrontMatter {
         for pair in ids.windows(2).filter(|pair| pair[0].value == pair[1].value) {
             faults.push(Fault::new(
                 line_of(pair[1]),
-                format!("`{}` is listed twice", shorten(&pair[1].value)),
+                format!("duplicate id `{}`", shorten(&pair[1].value)),
             ));
         }
 
@@ -122,8 +125,8 @@ impl SpecFrontMatter {
             .iter()
             .filter(|id| !is_requirement_id(&id.value))
         {
-            let message = format!("`{}` is not the id of a requirement", shorten(&id.value));
-            faults.push(Fault::new(line_of(id), message).with_hint("they are R1, R2 and so on"));
+            let message = format!("invalid requirement id `{}`", shorten(&id.value));
+            faults.push(Fault::new(line_of(id), message).with_hint("use R1, R2 and so on"));
         }
     }
 }
@@ -143,7 +146,7 @@ impl ProposalFrontMatter {
     pub(super) fn check(text: &str, faults: &mut Vec<Fault>) {
         match read_yaml::<Self>(text, FIRST_LINE) {
             Ok(head) => check_common_keys(&head.id, &head.kind, "proposal", &head.title, faults),
-            Err(fault) => faults.push(fault.with_hint("it holds id, type and title")),
+            Err(fault) => faults.push(fault.with_hint("required keys: id, type, title")),
         }
     }
 }
@@ -157,7 +160,7 @@ fn check_common_keys(
     faults: &mut Vec<Fault>,
 ) {
     if kind.value != wanted {
-        let message = format!("the type is `{}`, not `{wanted}`", shorten(&kind.value));
+        let message = format!("`type` is `{}`, expected `{wanted}`", shorten(&kind.value));
         faults.push(Fault::new(line_of(kind), message));
     }
 
@@ -165,8 +168,8 @@ fn check_common_keys(
         let value = placed.value.trim();
         let problem = match value {
             "" => "is empty",
-            _ if is_placeholder(value) => "is still the skeleton's",
-            _ if value.contains(char::is_control) => "holds control characters",
+            _ if is_placeholder(value) => "is still the placeholder",
+            _ if value.contains(char::is_control) => "contains control characters",
             _ => continue,
         };
         faults.push(Fault::new(line_of(placed), format!("the {name} {problem}")));

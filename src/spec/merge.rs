@@ -89,7 +89,7 @@ pub fn merge(
     .map(|text| text.replace("\r\n", "\n"));
 
     let now = current
-        .map(|_| read_for_merge(&current_text, "the spec as it is now"))
+        .map(|_| read_for_merge(&current_text, "the current spec"))
         .transpose();
     let (now, new) = match (now, read_for_merge(&wanted_text, "the change's spec")) {
         (Ok(now), Ok(new)) => (now, new),
@@ -113,7 +113,7 @@ pub fn merge(
     if base.is_some() && current.is_none() {
         merging.conflicts.push(document_conflict(
             &new.id,
-            "it was removed since the change was planned",
+            "it was removed after the change was planned",
         ));
     }
 
@@ -130,7 +130,7 @@ pub fn merge(
         None => Ok(text),
         Some(fault) => Err(vec![document_conflict(
             &new.id,
-            &format!("of both together: {}", fault.message),
+            &format!("after the merge: {}", fault.message),
         )]),
     }
 }
@@ -235,7 +235,7 @@ impl<'a> SpecMerge<'a> {
         }
 
         if self.is_added_twice {
-            return Err("the spec was added by both");
+            return Err("added by both");
         }
 
         if base == current {
@@ -246,10 +246,10 @@ impl<'a> SpecMerge<'a> {
         }
 
         Err(match (base, current, wanted) {
-            (None, ..) => "both have added it, with different texts",
-            (_, None, _) => "the change edits it, and it was removed since",
-            (_, _, None) => "the change removes it, and it was edited since",
-            _ => "both have edited it",
+            (None, ..) => "added by both, with different texts",
+            (_, None, _) => "edited by the change, but removed in the meantime",
+            (_, _, None) => "removed by the change, but edited in the meantime",
+            _ => "edited by both",
         })
     }
 
@@ -258,7 +258,7 @@ impl<'a> SpecMerge<'a> {
         if let Some(now) = now.filter(|now| now.id != new.id) {
             self.conflicts.push(document_conflict(
                 &new.id,
-                &format!("the spec as it is now has the id `{}`", now.id),
+                &format!("the current spec has the id `{}`", now.id),
             ));
         }
         let title = |spec: &Spec| spec.title.clone();
@@ -358,7 +358,7 @@ impl<'a> SpecMerge<'a> {
             (Some(current), Some(wanted))
                 if base.as_ref() != Some(current) && current != wanted =>
             {
-                self.add_conflict(key, "both have moved it, to different sections");
+                self.add_conflict(key, "moved by both, to different sections");
                 return None;
             }
             (Some(current), None) => Some(current.clone()),
@@ -368,7 +368,7 @@ impl<'a> SpecMerge<'a> {
         let mut places = [chosen, wanted, current].into_iter().flatten();
         let found = places.find(|parent| left.contains_key(parent));
         if found.is_none() {
-            self.add_conflict(key, "the section in which it stands was removed");
+            self.add_conflict(key, "its section was removed");
         }
         found
     }

@@ -46,7 +46,7 @@ pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
     if let Some((head, id)) = head.as_ref().zip(id)
         && head.id.value != id
     {
-        let message = format!("the id is not `{id}`, as the file is named");
+        let message = format!("the id differs from the file name: expected `{id}`");
         faults.push(Fault::new(line_of(&head.id), message));
         faults.sort_by_key(|fault| fault.line);
     }
@@ -62,7 +62,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
         if !files.iter().any(|(name, _)| *name == needed) {
             found.push((
                 needed.to_owned(),
-                Fault::new(1, format!("the plan has no {needed}")),
+                Fault::new(1, format!("the plan has no file {needed}")),
             ));
         }
     }
@@ -85,7 +85,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
         {
             found.push((
                 name.to_owned(),
-                Fault::new(1, format!("the spec `{id}` is there twice")),
+                Fault::new(1, format!("duplicate spec `{id}`")),
             ));
         }
     }
@@ -100,13 +100,13 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
                 match parse_reference(written).map(|(spec, id)| (spec, id, specs.get(spec))) {
                     Some((spec, _, None)) => {
                         format!(
-                            "`{}` names the spec `{spec}`, which the plan has not",
+                            "`{}` names spec `{spec}`, which is not in the plan",
                             task.id
                         )
                     }
                     Some((spec, id, Some(ids))) if !ids.contains(id) => {
                         format!(
-                            "`{}` names `{spec}#{id}`, and the spec has no such requirement",
+                            "`{}` names `{spec}#{id}`, but the spec has no such requirement",
                             task.id
                         )
                     }

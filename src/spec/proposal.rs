@@ -13,8 +13,7 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
     let split = split_front_matter(text);
     if split.is_unclosed {
         faults.push(
-            Fault::new(1, "the front matter is not closed")
-                .with_hint("end it with a line of `---`"),
+            Fault::new(1, "the front matter is not closed").with_hint("end it with a `---` line"),
         );
     }
 
@@ -29,7 +28,7 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
     match first {
         None => faults.push(Fault::new(split.body_line, "the proposal is empty")),
         Some(first) if !lines.iter().any(|line| is_title(&line)) => {
-            faults.push(Fault::new(first.number, "there is no `# Title`"));
+            faults.push(Fault::new(first.number, "missing `# Title`"));
         }
         Some(first)
             if !lines
@@ -38,7 +37,7 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
         {
             faults.push(Fault::new(
                 first.number,
-                "the proposal says nothing below its headings",
+                "the proposal has no text below its headings",
             ));
         }
         Some(_) => {}
@@ -47,8 +46,8 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
     for line in lines.iter().filter(|line| !line.is_code()) {
         faults.extend(filler_fault(line));
         if let Some(placeholder) = find_placeholder(line.text) {
-            let message = format!("`{}` is still the skeleton's", shorten(placeholder));
-            let hint = "fill it in; a tag of your own goes into `code`";
+            let message = format!("`{}` is still the placeholder", shorten(placeholder));
+            let hint = "replace it; write tags as inline `code`";
             faults.push(Fault::new(line.number, message).with_hint(hint));
         }
     }

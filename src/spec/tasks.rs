@@ -170,7 +170,7 @@ impl Tasks {
             .collect();
         Fault::new(
             self.tasks[from].line,
-            format!("tasks wait for each other: {}", ids.join(" -> ")),
+            format!("circular dependency of tasks: {}", ids.join(" -> ")),
         )
     }
 
@@ -199,12 +199,13 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
     let read = Tasks::read(text);
     let mut faults = Vec::new();
     if read.tasks.is_empty() {
-        faults.push(Fault::new(1, "there is no task").with_hint("write tasks as `- [ ] 1.1 text`"));
+        faults.push(Fault::new(1, "no tasks").with_hint("write tasks as `- [ ] 1.1 text`"));
     }
 
     for &line in &read.unnumbered {
         faults.push(
-            Fault::new(line, "this box has no number").with_hint("write tasks as `- [ ] 1.1 text`"),
+            Fault::new(line, "this task has no number")
+                .with_hint("write tasks as `- [ ] 1.1 text`"),
         );
     }
 
@@ -213,12 +214,15 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
         if let Some(first) = seen.insert(&task.id, task.line) {
             faults.push(Fault::new(
                 task.line,
-                format!("`{}` stands twice; the first is on line {first}", task.id),
+                format!("duplicate task `{}`; the first is on line {first}", task.id),
             ));
         }
 
         if task.text.is_empty() {
-            faults.push(Fault::new(task.line, format!("`{}` says nothing", task.id)));
+            faults.push(Fault::new(
+                task.line,
+                format!("task `{}` has no text", task.id),
+            ));
         }
         let text = MarkdownLine {
             number: task.line,
@@ -233,9 +237,13 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
             .iter()
             .filter(|spec| parse_reference(spec).is_none())
         {
-            let message = format!("`{}` of `{}` names no requirement", shorten(spec), task.id);
+            let message = format!(
+                "`{}` of task `{}` is not a requirement",
+                shorten(spec),
+                task.id
+            );
             faults.push(
-                Fault::new(task.line, message).with_hint("write it like `spec: add-login#R1`"),
+                Fault::new(task.line, message).with_hint("use the form `spec: add-login#R1`"),
             );
         }
     }
@@ -243,7 +251,7 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
     for task in &read.tasks {
         for id in task.depends.iter().filter(|id| !seen.contains_key(id)) {
             let message = format!(
-                "`{}` depends on `{}`, which is no task",
+                "task `{}` depends on the unknown task `{}`",
                 task.id,
                 shorten(id)
             );

@@ -190,7 +190,7 @@ impl SchemaChecker {
         match schema {
             Value::Bool(_) => Ok(()),
             Value::Object(keywords) => self.check_keywords(keywords),
-            _ => self.fail("is not a schema: an object, true or false"),
+            _ => self.fail("is not a schema; expected an object, true or false"),
         }
     }
 
@@ -213,26 +213,26 @@ impl SchemaChecker {
 
     fn check_keyword(&mut self, shape: KeywordShape, value: &Value) -> Result<(), SchemaFault> {
         match shape {
-            KeywordShape::Text => self.require(value.is_string(), "is not a text"),
+            KeywordShape::Text => self.require(value.is_string(), "is not a string"),
             KeywordShape::Flag => self.require(value.is_boolean(), "is not true or false"),
             KeywordShape::Number => self.require(value.is_number(), "is not a number"),
             KeywordShape::PositiveNumber => self.require(
                 value.as_f64().is_some_and(|number| number > 0.0),
-                "is not a number above zero",
+                "is not a number greater than zero",
             ),
-            KeywordShape::Count => self.require(is_count(value), "is not a count"),
+            KeywordShape::Count => self.require(is_count(value), "is not a non-negative integer"),
             KeywordShape::List => self.require(value.is_array(), "is not a list"),
             KeywordShape::Names => self.require(
                 are_distinct_names(value),
-                "is not a list of names without repetition",
+                "is not a list of distinct strings",
             ),
             KeywordShape::NameLists => self.require(
                 value
                     .as_object()
                     .is_some_and(|lists| lists.values().all(are_distinct_names)),
-                "is not an object of lists of names",
+                "is not an object of lists of distinct strings",
             ),
-            KeywordShape::Type => self.require(is_type(value), "names no type of JSON Schema"),
+            KeywordShape::Type => self.require(is_type(value), "is not a JSON Schema type"),
             KeywordShape::Schema => self.check_schema(value),
             KeywordShape::Schemas => self.check_schemas(value),
             KeywordShape::SchemaOrTuple
@@ -366,11 +366,11 @@ mod tests {
         let fault = |schema: Value| check_schema(&schema, Draft2020).unwrap_err().to_string();
         assert_eq!(
             fault(json!({"properties": {"a": {"items": {"type": "str"}}}})),
-            "`properties.a.items.type` names no type of JSON Schema"
+            "`properties.a.items.type` is not a JSON Schema type"
         );
         assert_eq!(
             fault(json!(3)),
-            "it is not a schema: an object, true or false"
+            "it is not a schema; expected an object, true or false"
         );
 
         let deep = (0..200).fold(json!({}), |schema, _| json!({"not": schema}));

@@ -167,7 +167,7 @@ fn describe_fault(error: &Fault) -> String {
             BudgetBreach::Depth { .. } => {
                 return format!("nested more than {MAX_DEPTH} levels deep");
             }
-            _ => return "more than this file may hold".to_owned(),
+            _ => return "the file is too large or too complex".to_owned(),
         },
         Fault::DuplicateMappingKey { key: Some(key), .. } => {
             return format!("duplicate key `{key}`");
@@ -187,23 +187,23 @@ fn describe_fault(error: &Fault) -> String {
 /// Messages of the YAML library, and their replacements in plain words.
 const PLAIN_MESSAGES: [(&str, &str); 11] = [
     ("simple key expected", "`:` is missing after this key"),
+    ("unexpected end of input", "a value is missing here"),
     (
-        "unexpected end of input",
-        "the text ends where a value is expected",
+        "tabs disallowed",
+        "tabs cannot be used for indentation; use spaces",
     ),
-    ("tabs disallowed", "a tab cannot indent; use blanks"),
     (
         "cannot deserialize null into string",
-        "a text is missing here",
+        "a string is missing here",
     ),
     ("expected sequence start", "a list is expected here"),
     (
         "expected mapping start",
-        "named values are expected here, like `key: value`",
+        "a mapping is expected here, such as `key: value`",
     ),
     (
         "expected string scalar",
-        "a text is expected here; one that starts with `{` or `[` needs quotes",
+        "a string is expected here; quote it if it starts with `{` or `[`",
     ),
     (
         "strict mode expects true/false",
@@ -271,7 +271,10 @@ mod tests {
             fault("a: 1\nb 2\n"),
             ("`:` is missing after this key".to_owned(), 3)
         );
-        assert_eq!(fault("a:\n\tb: 1\n").0, "a tab cannot indent; use blanks");
+        assert_eq!(
+            fault("a:\n\tb: 1\n").0,
+            "tabs cannot be used for indentation; use spaces"
+        );
     }
 
     #[test]
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!(list(20).unwrap().len(), 10);
         assert_eq!(
             list(5).unwrap_err().message(),
-            "more than this file may hold"
+            "the file is too large or too complex"
         );
     }
 }

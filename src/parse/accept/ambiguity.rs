@@ -54,11 +54,11 @@ impl<'a> AlternativeReadings<'a> {
         }
 
         if contains(&self.thoughts, at) {
-            return Some("it may stand in a thought");
+            return Some("it may be part of a thought");
         }
 
         let code = contains(&self.fenced, at) || self.is_indented(at);
-        code.then_some("it may stand in code")
+        code.then_some("it may be part of code")
     }
 
     /// Returns true if an offset is on a line indented like code. An effect that is alone on its

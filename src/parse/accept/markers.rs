@@ -52,17 +52,18 @@ impl ResponseBuilder<'_> {
 
         let refused = match echo {
             _ if !self.grammar.task_status => {
-                Some((Code::DoubtfulMarker, "this mode reports on no tasks"))
+                Some((Code::DoubtfulMarker, "this mode has no task reports"))
             }
             _ if self.context.is_cut() => Some((Code::CutOff, "the reply was cut off")),
             Some(_) => Some((Code::Echo, "it repeats the prompt")),
-            None if self.form.partly_converted => {
-                Some((Code::DoubtfulMarker, "its tags are written in another form"))
-            }
+            None if self.form.partly_converted => Some((
+                Code::DoubtfulMarker,
+                "its tags are not written with `<` and `>`",
+            )),
             None if self.may_be_in_thought(found.span.start) => {
-                Some((Code::DoubtfulMarker, "a thought before it is not closed"))
+                Some((Code::DoubtfulMarker, "it follows an unclosed thought"))
             }
-            None if !known => Some((Code::UnknownTask, "there is no such task")),
+            None if !known => Some((Code::UnknownTask, "unknown task")),
             None => self
                 .readings
                 .find_doubt(&found.span)

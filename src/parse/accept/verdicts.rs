@@ -84,7 +84,7 @@ impl ResponseBuilder<'_> {
         }
 
         if let Some(stated) = found.other_form {
-            let reason = format!("{stated} is not written as a <review> tag");
+            let reason = format!("{stated} is not in a <review> tag");
             self.add_doubt(reason, Some(stated), 0..self.text.len());
         }
 
@@ -205,13 +205,13 @@ impl ResponseBuilder<'_> {
                 TagValue::Verdict(verdict) => {
                     let reason = match run {
                         RunMatch::Right => {
-                            format!("{verdict} may be in a thought that is not closed")
+                            format!("{verdict} may be in an unclosed thought")
                         }
-                        RunMatch::Wrong => format!("{verdict} carries the `run` of another turn"),
+                        RunMatch::Wrong => format!("{verdict} has the `run` of another turn"),
                         RunMatch::Missing if self.context.nonce.is_none() => {
-                            format!("{verdict} is not certain")
+                            format!("{verdict} is uncertain")
                         }
-                        RunMatch::Missing => format!("{verdict} lacks this turn's `run`"),
+                        RunMatch::Missing => format!("{verdict} has no `run` of this turn"),
                     };
                     self.add_doubt(reason, Some(verdict).filter(|_| sticks), tag.span.clone());
                 }
@@ -223,7 +223,7 @@ impl ResponseBuilder<'_> {
                         .map(|verdict| verdict.name())
                         .collect();
                     let reason = format!(
-                        "the <review> tag does not hold one of {}",
+                        "the <review> tag does not contain one of {}",
                         values.join(", ")
                     );
                     let stated = named.filter(|verdict| *verdict > ReviewResult::Pass && sticks);
@@ -289,7 +289,7 @@ impl ResponseBuilder<'_> {
             .max_by_key(|tag| severe(tag))
         {
             let reason =
-                "a verdict in code, in a quote or in words of the prompt is not certain".to_owned();
+                "a verdict in code, in a quote or in text of the prompt is uncertain".to_owned();
             self.add_doubt(reason, severe(tag), tag.span.clone());
         }
     }
@@ -348,7 +348,7 @@ impl ResponseBuilder<'_> {
     fn note_stated_line(&mut self, found: &ScanResult) {
         if let Some((line, verdict)) = self.stated_line(found) {
             self.problems.push((Code::SeveralVerdicts, line.clone()));
-            let reason = format!("this line says {verdict}, and not in a <review> tag");
+            let reason = format!("this line says {verdict}, but not in a <review> tag");
             self.add_doubt(reason, Some(verdict), line);
         }
     }
@@ -369,29 +369,29 @@ impl ResponseBuilder<'_> {
         }
 
         match self.run_match(pass) {
-            RunMatch::Wrong => return Some("PASS carries the `run` of another turn"),
+            RunMatch::Wrong => return Some("PASS has the `run` of another turn"),
             RunMatch::Missing if self.context.nonce.is_some() => {
-                return Some("PASS lacks this turn's `run`");
+                return Some("PASS has no `run` of this turn");
             }
             RunMatch::Right | RunMatch::Missing => {}
         }
 
         if !pass.is_plain {
-            return Some("the tag of a PASS has no attribute but `run`");
+            return Some("the tag of PASS may have no attribute other than `run`");
         }
 
         if found.open {
-            return Some("the reply ends in the middle of something");
+            return Some("the reply ends inside an unclosed tag");
         }
 
         let at = pass.span.start;
         let may_be_inside = contains(&found.unclear, at) || contains(&found.possible_thoughts, at);
         if self.may_be_in_thought(at) || may_be_inside {
-            return Some("something before the PASS is not closed, and may hold it");
+            return Some("PASS may be inside an unclosed tag or thought");
         }
 
         if self.form.partly_converted {
-            return Some("its tag is written in another form");
+            return Some("its tag is not written with `<` and `>`");
         }
         self.last_line_fault(found, names, pass)
     }
@@ -419,7 +419,7 @@ impl ResponseBuilder<'_> {
         let before = self.without_cuts(found, line_start..pass.span.start);
         let has_run = self.context.nonce.is_some();
         if !is_verdict_line(&before, after, has_run) || (!has_run && is_indented(&before)) {
-            return Some("the last line must hold nothing but the verdict");
+            return Some("the last line must contain only the verdict");
         }
 
         let fence = found
@@ -430,7 +430,7 @@ impl ResponseBuilder<'_> {
             Some(fence) if has_run && self.is_alone_in_fence(fence, &(line_start..end)) => {
                 fence.start
             }
-            Some(_) => return Some("the code fence of the PASS holds something else, too"),
+            Some(_) => return Some("the code fence around PASS contains other text"),
             None => line_start,
         };
 
@@ -444,7 +444,7 @@ impl ResponseBuilder<'_> {
             .unwrap_or_default()
             .trim_end_matches(is_formatting);
         let introduces = above.ends_with([':', '：']) && !is_label(above);
-        introduces.then_some("the line before the verdict introduces it")
+        introduces.then_some("the line before the verdict ends with a colon")
     }
 
     /// Returns a span of the text without thoughts, blocks and tags of messages.

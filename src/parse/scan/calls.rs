@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
                     .filter(|last| last.at > closer.at);
 
                 if nested {
-                    self.refuse_call(&opener, call, "it holds another action", body, end);
+                    self.refuse_call(&opener, call, "it contains another action", body, end);
                 } else if let Some(last) = last
                     && call::read_action(
                         call,
@@ -179,7 +179,7 @@ impl<'a> Scanner<'a> {
                 self.refuse_call(
                     &opener,
                     call,
-                    "it is not closed, so it may be cut off",
+                    "it is not closed and may be incomplete",
                     start..end,
                     end,
                 );
@@ -320,12 +320,12 @@ impl<'a> Scanner<'a> {
             .map_or(Some(UpdateFormat::Whole), update_format);
 
         let reason = match closers.len() {
-            _ if !opener.complete || read.is_none() => "its opening tag cannot be read",
-            _ if opener.empty => "it holds no text",
-            0 => "it is not closed, so it may be cut off",
-            _ if target.trim().is_empty() => "it names no target, or not clearly",
+            _ if !opener.complete || read.is_none() => "its opening tag is malformed",
+            _ if opener.empty => "it is empty",
+            0 => "it is not closed and may be incomplete",
+            _ if target.trim().is_empty() => "its target is missing or unclear",
             _ if format.is_none() => "its format is neither `whole` nor `diff`",
-            _ if !clear => "it is closed more than once, so its end is not clear",
+            _ if !clear => "it is closed more than once, so its end is unclear",
             _ => "",
         };
 

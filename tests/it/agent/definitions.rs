@@ -107,29 +107,33 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [[x, y]]}",
             3,
-            "the first of `argv` is the command",
+            "the first item of `argv` must be the command",
         ),
         (
             "  a: {argv: ['{model}']}",
             3,
-            "the first of `argv` is the command",
+            "the first item of `argv` must be the command",
         ),
         (
             "  ok: {argv: [x]}\n  a: {argv: [x, '{promt_file}']}",
             4,
-            "`{promt_file}` is no blank that is known here",
+            "unknown placeholder `{promt_file}`",
         ),
-        ("  a: {argv: [x, 7]}", 3, "needs quotes"),
-        ("  a: {argv: [x, '{permissions}']}", 3, "need each other"),
+        ("  a: {argv: [x, 7]}", 3, "quote numbers and booleans"),
+        (
+            "  a: {argv: [x, '{permissions}']}",
+            3,
+            "and the other way round",
+        ),
         (
             "  a: {argv: [x], permissions: {edit: [y]}}",
             3,
-            "need each other",
+            "and the other way round",
         ),
         (
             "  a: {argv: [x, '-p={permissions}'], permissions: {edit: [y]}}",
             3,
-            "an argument of its own",
+            "must be a separate argument",
         ),
         (
             "  a: {argv: [x, '{permissions}'], permissions: {all: [y]}}",
@@ -139,7 +143,7 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x, '{permissions}'], permissions: {edit: ['{permissions}']}}",
             3,
-            "cannot stand in",
+            "is not allowed in",
         ),
         (
             "  a: {argv: [x], prompt: file}",
@@ -153,11 +157,15 @@ fn definition_errors_have_a_location_and_a_message() {
         ),
         ("  a: {argv: [x], prompt: argument}", 3, "argument"),
         ("  a: {argv: [x], output: {kind: xml}}", 3, "xml"),
-        ("  a: {argv: [x], output: {join: ' '}}", 3, "nothing else"),
+        (
+            "  a: {argv: [x], output: {join: ' '}}",
+            3,
+            "allows only `exit_codes`",
+        ),
         (
             "  a: {argv: [x], output: {kind: json}}",
             3,
-            "where its `text` stands",
+            "`output` has no `text`",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}}}}}"),
@@ -167,17 +175,17 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{/type: x}}}}}}"),
             3,
-            "names are joined by `/`",
+            "join names with `/`",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, usage: {{input: a//b}}}}}}"),
             3,
-            "is not a path",
+            "invalid path",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{t: x}}, tools: [{{}}]}}}}"),
             3,
-            "asks for nothing",
+            "is empty and would match every event",
         ),
         (
             "  a: {argv: [x], ends: [{end: auth}]}",
@@ -192,15 +200,15 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x], environment: ['A B']}",
             3,
-            "\"A B\" is not a variable's name",
+            "invalid variable name or pattern \"A B\"",
         ),
         ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot be set"),
-        ("  ':a': {argv: [x]}", 3, "is not an agent's name"),
+        ("  ':a': {argv: [x]}", 3, "invalid agent name"),
         ("  a: {argv: [x], expands: [dollars]}", 3, "dollars"),
         (
             "  a: {argv: [x, '{own}']}",
             3,
-            "`{own}` is no blank that is known here",
+            "unknown placeholder `{own}`",
         ),
         (
             "  a: {argv: [x], switches: {own: {about: y, on: {argv: [z]}}}}",
@@ -215,7 +223,7 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x, '-o={own}'], switches: {own: {about: y, on: {argv: [z]}}}}",
             3,
-            "`{own}` is no blank",
+            "unknown placeholder `{own}`",
         ),
         (
             "  a: {argv: [x, '{permissions}'], permissions: {edit: [], command: [y]}}",
@@ -225,7 +233,7 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x, '{command}']}",
             3,
-            "`{command}` is no blank that is known here",
+            "unknown placeholder `{command}`",
         ),
     ];
 
@@ -393,11 +401,11 @@ fn agent_name_may_include_its_model() {
 #[test]
 fn provider_errors_have_a_location_and_a_message() {
     for (written, words) in [
-        ("p: {dialect: openai, base_url: 'ftp://x'}", "no address"),
-        ("p: {dialect: openai, base_url: 'https://'}", "no address"),
+        ("p: {dialect: openai, base_url: 'ftp://x'}", "is not a URL"),
+        ("p: {dialect: openai, base_url: 'https://'}", "is not a URL"),
         (
             "p: {dialect: openai, base_url: 'https://a:b@host/v1'}",
-            "a user or a password",
+            "a user name or password",
         ),
         (
             "p: {dialect: openai, base_url: 'https://host/v1', key: 'sk 1'}",

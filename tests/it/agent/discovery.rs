@@ -225,9 +225,7 @@ fn doctor_works_with_unreadable_settings() {
     let run = machine.run(&["doctor"]);
     assert_eq!(run.code, 1);
     assert!(
-        run.stdout
-            .contains("the agent `claude` has no switch `hers`")
-            && run.stdout.contains("guard"),
+        run.stdout.contains("agent `claude` has no switch `hers`") && run.stdout.contains("guard"),
         "{}",
         run.stdout
     );

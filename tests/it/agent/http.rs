@@ -441,22 +441,22 @@ fn provider_errors_have_a_location_and_a_message() {
     let table = [
         ("dialect: openai", "base_url"),
         ("dialect: klingon, base_url: https://x.test", "klingon"),
-        ("dialect: openai, base_url: x.test/v1", "is no address"),
+        ("dialect: openai, base_url: x.test/v1", "is not a URL"),
         (
             "dialect: openai, base_url: 'https://x.test/{model}'",
-            "is no address",
+            "is not a URL",
         ),
         (
             "dialect: openai, base_url: 'https://me:secret@x.test'",
-            "holds a user or a password",
+            "contains a user name or password",
         ),
         (
             "dialect: openai, base_url: https://x.test, key: sk-123",
-            "it is not the key itself",
+            "not the key itself",
         ),
         (
             "dialect: openai, base_url: https://x.test, key: 'A*'",
-            "it is not the key itself",
+            "not the key itself",
         ),
         (
             "dialect: openai, base_url: https://x.test, colour: red",
@@ -474,5 +474,8 @@ fn provider_errors_have_a_location_and_a_message() {
 
     let own = "format: 1\nhttp: {output: {}, ends: []}\n";
     let error = shipped().overlaid(own, "agents.yaml").unwrap_err();
-    assert!(error.message().contains("the program's own"), "{error}");
+    assert!(
+        error.message().contains("is built in and cannot be set"),
+        "{error}"
+    );
 }

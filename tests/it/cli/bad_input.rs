@@ -49,7 +49,7 @@ fn unusable_files() {
         ("folder", "is a folder, not a file"),
         ("huge", "is too large: over 16 MiB"),
         ("pipe", "is not a regular file"),
-        ("loop", "cannot be looked at"),
+        ("loop", "cannot be accessed"),
         ("dangling", "does not exist"),
         ("missing", "does not exist"),
         ("folder/x/y", "does not exist"),
@@ -371,9 +371,9 @@ fn inconsistent_pack_reports_every_error() {
         4,
         &[
             "agentd/packs/sdd/pack.yaml:5:8",
-            "there is no mode `plann`",
-            "`next` of mode `challenge` leads to `implemet`, which is no mode",
-            "there is no skeleton `revue`",
+            "unknown mode `plann`",
+            "`next` of mode `challenge` names the unknown mode `implemet`",
+            "unknown skeleton `revue`",
             "there is no template CODEX-archive",
         ],
     );
@@ -384,5 +384,5 @@ fn inconsistent_pack_reports_every_error() {
     );
     project
         .run(&["prompt", "plan", "x"])
-        .fails(4, &["pack.yaml", "is not an operation's name"]);
+        .fails(4, &["pack.yaml", "invalid operation name"]);
 }

@@ -653,7 +653,7 @@ fn errors_name_the_cause_and_a_remedy() {
         ),
         (&["show", "a/x"], &["NameInvalid", "SESSION/NUMBER"]),
         (&["show", "../a"], &["NameInvalid"]),
-        (&["log", "a b"], &["NameInvalid", "is not a session's id"]),
+        (&["log", "a b"], &["NameInvalid", "invalid session id"]),
         (&["diff", "a/1", "a/9"], &["TurnNotFound", "a/9"]),
         (&["replay", "b/2"], &["TurnNotFound", "b/2"]),
         (&["resume", "../a"], &["NameInvalid"]),

@@ -185,7 +185,7 @@ fn nonce_binds_a_verdict_to_its_turn() {
     assert_eq!(parse(&args, severe).1["verdict"], "NEEDS_CHANGES");
     TestProject::new()
         .run(&["parse", "--run", "a b<"])
-        .fails(3, &["is not a nonce"]);
+        .fails(3, &["invalid nonce"]);
 }
 
 #[test]
@@ -235,5 +235,5 @@ fn bad_arguments_are_reported() {
         .fails(3, &["has no mode `fly`", "its modes are plan"]);
     project
         .run(&["parse", "r.txt", "--pack", "none"])
-        .fails(4, &["no pack `none`"]);
+        .fails(4, &["unknown pack `none`"]);
 }

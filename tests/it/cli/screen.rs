@@ -99,7 +99,7 @@ fn names_and_errors_cannot_drive_the_terminal() {
         (
             &["turn", "plan", "x", "--agent", EVIL, "--script", "x"],
             3,
-            "is not an agent's name",
+            "invalid agent name",
         ),
         (&["tokens", EVIL], 3, "does not exist"),
         (&[EVIL], 2, "unrecognized subcommand 'abcdefg'"),

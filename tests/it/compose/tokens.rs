@@ -123,13 +123,10 @@ fn inconsistent_catalogue_is_refused() {
     assert!(Catalogue::read(&format!("{head}{row}"), "m").is_ok());
 
     let cases = [
-        (
-            format!("{head}{row}{row}"),
-            (6, "the name `a` stands twice"),
-        ),
+        (format!("{head}{row}{row}"), (6, "duplicate model `a`")),
         (
             format!("{head}{}", row.replace("tokenizer: t", "tokenizer: u")),
-            (5, "which is not described"),
+            (5, "has the unknown tokenizer"),
         ),
         (
             format!("{head}{}", row.replace("tier: full", "tier: huge")),
@@ -137,7 +134,7 @@ fn inconsistent_catalogue_is_refused() {
         ),
         (
             format!("{head}{}", row.replace("window: 1", "window: 0")),
-            (5, "has no window"),
+            (5, "has no context window"),
         ),
         (
             head.replace("format: 1", "format: 2") + row,
@@ -192,11 +189,9 @@ fn commands_show_models_and_count_tokens() {
     );
 
     let unknown = project.run(&["tokens", "a.txt", "--model", "nope"]);
-    assert!(
-        unknown
-            .stderr
-            .contains("`nope` is not in the catalogue: medium, 32768 tokens assumed")
-    );
+    assert!(unknown.stderr.contains(
+        "unknown model `nope`: assuming tier medium and a context window of 32768 tokens"
+    ));
     assert!(unknown.stderr.contains("guess"));
 
     let row = "[[models]]\nid = \"mine\"\nprovider = \"me\"\nwindow = 4096\ntokenizer = \"llama3\"\ntier = \"minimal\"\n\
@@ -215,7 +210,7 @@ fn commands_show_models_and_count_tokens() {
     );
     project
         .run(&["models", "list"])
-        .fails(4, &["ConfigInvalid", "names the tokenizer `x`"]);
+        .fails(4, &["ConfigInvalid", "has the unknown tokenizer `x`"]);
 }
 
 #[test]

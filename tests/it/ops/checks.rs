@@ -340,7 +340,7 @@ fn variable_named_in_settings_is_passed_to_checks() {
     )
     .unwrap_err();
     assert!(
-        error.to_string().contains("is not the name of a variable"),
+        error.to_string().contains("invalid variable name"),
         "{error}"
     );
 }
@@ -487,7 +487,7 @@ fn report_fences_cannot_be_closed_by_output() {
          |---|---|---|\n\
          | `make test` | passed | 1.3 |\n\
          | `` a \\| b `c` `` | failed with exit code 2 | 0.1 |\n\
-         | `scan` | not run: its tool is not there | 0.0 |\n\
+         | `scan` | not run: tool not installed | 0.0 |\n\
          | `noisy` | passed | 0.1 |\n\
          \n`make test` passed:\n\n`````text\n````\n# Heading\n````\n`````\n\
          \n`` a | b `c` `` failed with exit code 2, its last 200 lines:\n\n```text\n{}\n```\n\

@@ -133,13 +133,9 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "mix",
             "<action type=\"burn_down\"></action>",
-            "this mode may not use it",
+            "not allowed in this mode",
         ),
-        (
-            "mix",
-            "<action type=\"knead\"></action>",
-            "there is no such action",
-        ),
+        ("mix", "<action type=\"knead\"></action>", "unknown action"),
         (
             "mix",
             "<action type=\"note_weight\"><target>weights.md</target></action>",
@@ -247,7 +243,7 @@ fn action_schema_is_enforced() {
     );
     assert_eq!(
         report["report"]["proposals"][0]["reason"],
-        "this mode may not use it"
+        "not allowed in this mode"
     );
 }
 
@@ -439,7 +435,7 @@ fn aliases_and_conditions_must_name_existing_parameters() {
     let error = Pack::load("bakery", &Places::new(Some(project.root()), None)).unwrap_err();
     for fault in [
         "names `large`, which is not in its `enum`",
-        "names `nothing`, which is no parameter",
+        "names the unknown parameter `nothing`",
     ] {
         assert!(error.message().contains(fault), "{error:#}");
     }
@@ -471,7 +467,7 @@ fn unknown_variable_is_an_error() {
     let run = project.run(&[&args[..], &["depth=1"]].concat());
     assert!(
         run.stderr
-            .contains("`execution_rules` is left out: none of its conditions holds"),
+            .contains("`execution_rules` is left out: none of its conditions is met"),
         "{}",
         run.stderr
     );
@@ -502,7 +498,7 @@ fn list_and_show_describe_packs() {
     project.run(&["pack", "show", "nothing"]).fails(
         4,
         &[
-            "no pack `nothing`",
+            "unknown pack `nothing`",
             "there are bakery, foreman, light, probe, sdd",
         ],
     );

@@ -53,7 +53,7 @@ fn each_missing_part_is_named() {
                 &name,
                 &text,
                 &format!("## {section}\n"),
-                &format!("no section `## {section}`"),
+                &format!("missing section `## {section}`"),
             );
         }
 
@@ -69,7 +69,7 @@ fn each_missing_part_is_named() {
 
         for verdict in &mode.verdicts {
             let marker = format!("<review>{verdict}</review>");
-            check_without(&name, &text, &marker, &format!("{marker} is not asked for"));
+            check_without(&name, &text, &marker, &format!("{marker} is missing"));
         }
 
         if mode.task_status {
@@ -105,13 +105,13 @@ fn each_missing_part_is_named() {
             &name,
             &text,
             "<instructions>",
-            "does not hand over to <instructions>",
+            "does not refer to <instructions>",
         );
 
         for word in &mode.focus {
             let found = findings(&name, &without_word(&text, word));
             let named =
-                |finding: &LintFinding| finding.message == format!("`{word}` is not spoken of");
+                |finding: &LintFinding| finding.message == format!("`{word}` is not mentioned");
             assert!(found.iter().any(named), "{name} without {word}: {found:?}");
         }
     }
@@ -143,9 +143,9 @@ fn unexpected_content_is_named_with_its_line() {
     assert_eq!(run.code, 1);
 
     let expected = [
-        "templates/system/BASE-plan.md:16: {{ SKELETON }} is text; write {{SKELETON}} (placeholder)",
-        "templates/system/BASE-plan.md:14: <review>REJECTED</review> is no verdict of this mode (marker)",
-        "templates/system/BASE-plan.md:15: an alternation is no verdict; show one value (marker)",
+        "templates/system/BASE-plan.md:16: {{ SKELETON }} is sent as text; write {{SKELETON}} (placeholder)",
+        "templates/system/BASE-plan.md:14: <review>REJECTED</review> is not a verdict of this mode (marker)",
+        "templates/system/BASE-plan.md:15: an alternation is not a verdict; show one value (marker)",
     ];
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines[..3], expected);
@@ -188,11 +188,11 @@ fn likely_mistakes_are_named() {
     let run = project.run(&["template", "check"]);
     let expected = [
         "templates/system/BASE-plan.md: {{TASKS}} is not used (placeholder)",
-        "templates/system/LOCAL-plan.md:1: nothing fills {{PROJECT_STRUCTRE}} (placeholder)",
-        "templates/system/BASE-plam.md: the pack `sdd` has no mode `plam` (mode)",
+        "templates/system/LOCAL-plan.md:1: unknown variable {{PROJECT_STRUCTRE}} (placeholder)",
+        "templates/system/BASE-plam.md: pack `sdd` has no mode `plam` (mode)",
         "templates/system/base-plan.md: \"base-plan\" is not a template's name (readable)",
         "templates/system/BASE-review.md: templates/system/BASE-review.md is empty (readable)",
-        "is a link that leads nowhere (readable)",
+        "is a broken link (readable)",
     ];
 
     for words in expected {
@@ -220,11 +220,11 @@ fn likely_mistakes_are_named() {
     let run = project.run(&["template", "check"]);
 
     for words in [
-        "CODEX-challenge.md: it does not say: You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review> (sentence)",
-        "<review>FAIL</review> is no verdict (marker)",
+        "CODEX-challenge.md: missing sentence: You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review> (sentence)",
+        "<review>FAIL</review> is not a verdict (marker)",
         "<task_status> is not used in this mode (marker)",
-        "{{  TASKS }} is text; write {{TASKS}} (placeholder)",
-        "the last paragraph does not hand over to <instructions> (ending)",
+        "{{  TASKS }} is sent as text; write {{TASKS}} (placeholder)",
+        "the last paragraph does not refer to <instructions> (ending)",
     ] {
         assert!(
             run.stdout.contains(words),
@@ -238,8 +238,7 @@ fn likely_mistakes_are_named() {
         .fails(4, &["is empty", "--built-in"]);
     project
         .run(&["prompt", "archive", "x"])
-        .fails(3, &["is a link that leads nowhere"]);
-
+        .fails(3, &["is a broken link"]);
     let shown = project
         .run(&["template", "show", "review", "--built-in"])
         .ok();

@@ -73,11 +73,11 @@ fn repair_names_the_line_and_the_rule() {
         ),
         (
             format!("So {}", tag("PASS")),
-            "line 1: the last line must hold nothing but the verdict",
+            "line 1: the last line must contain only the verdict",
         ),
         (
             format!("Fine.\n{plain}"),
-            "line 2: PASS lacks this turn's `run`",
+            "line 2: PASS has no `run` of this turn",
         ),
         (
             format!("# NEEDS_CHANGES\n\n{}", tag("PASS")),
@@ -85,11 +85,11 @@ fn repair_names_the_line_and_the_rule() {
         ),
         (
             format!("Fine.\n{}", tag("PASS, mostly")),
-            "line 2: the <review> tag does not hold one of PASS",
+            "line 2: the <review> tag does not contain one of PASS",
         ),
         (
             "Fine.\n<review>NEEDS_CHANGES</review>".to_owned(),
-            "line 2: NEEDS_CHANGES lacks this turn's `run`",
+            "line 2: NEEDS_CHANGES has no `run` of this turn",
         ),
     ] {
         let repair = repair(&reply, &review).unwrap();
@@ -131,7 +131,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
     let form = tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
     assert_eq!(
         prompt.instructions(),
-        format!("line 5: NEEDS_CHANGES lacks this turn's `run`\n\n{form}")
+        format!("line 5: NEEDS_CHANGES has no `run` of this turn\n\n{form}")
     );
 
     // A repair prompt that comes back as its own answer is not a verdict.
@@ -151,7 +151,7 @@ fn parts_repair_includes_the_prompt_and_the_reply() {
     assert_eq!(repair.kind, RepairKind::Parts);
     assert_eq!(
         repair.complaints,
-        ["line 2: action save_decision: it is not closed, so it may be cut off"]
+        ["line 2: action save_decision: it is not closed and may be incomplete"]
     );
 
     let original = UnifiedPrompt::new("Save it.")
@@ -556,8 +556,5 @@ fn turn_checks_the_tasks_of_its_change() {
         2
     );
     assert_eq!(report["report"]["proposals"][0]["what"], "task_status 9.9");
-    assert_eq!(
-        report["report"]["proposals"][0]["reason"],
-        "there is no such task"
-    );
+    assert_eq!(report["report"]["proposals"][0]["reason"], "unknown task");
 }

@@ -389,7 +389,7 @@ fn interface_inject_variables() {
     assert!(text.starts_with("1 [Context not provided: TASKS"), "{text}");
     assert_eq!(
         log,
-        ["WARN: TASKS has no value; the prompt says so in its place"]
+        ["WARN: TASKS has no value; the prompt has a note in its place"]
     );
 }
 

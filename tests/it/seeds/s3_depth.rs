@@ -66,7 +66,7 @@ fn task_depth_without_rules_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::MissingVariable, "{data}");
         assert_eq!(
             error.hint(),
-            Some("give `depth` as a number from 0, and `max_depth` as a number")
+            Some("set `depth` and `max_depth` to numbers, 0 or greater")
         );
     }
 }

@@ -132,14 +132,14 @@ fn skeletons_pass_the_form_check() {
     let left = check_proposal(&skeleton("proposal"));
     assert!(
         left.iter()
-            .filter(|fault| fault.message.contains("the skeleton's"))
+            .filter(|fault| fault.message.contains("the placeholder"))
             .count()
             >= 8,
         "{left:#?}"
     );
     assert_eq!(
         left.iter()
-            .filter(|fault| !fault.message.contains("the skeleton's"))
+            .filter(|fault| !fault.message.contains("the placeholder"))
             .count(),
         0,
         "{left:#?}"
@@ -225,11 +225,13 @@ fn plan_is_checked_as_a_whole() {
             .map(|(file, fault)| format!("{file}:{}: {}", fault.line, fault.message))
             .collect()
     };
-
-    assert_eq!(told(&whole[..1]), ["tasks.md:1: the plan has no tasks.md"]);
+    assert_eq!(
+        told(&whole[..1]),
+        ["tasks.md:1: the plan has no file tasks.md"]
+    );
     assert_eq!(
         told(&whole[1..]),
-        ["proposal.md:1: the plan has no proposal.md"]
+        ["proposal.md:1: the plan has no file proposal.md"]
     );
 
     // The report of a later phase is not part of a plan.
@@ -240,23 +242,20 @@ fn plan_is_checked_as_a_whole() {
 
     let other = TASKS.replace("login#R1", "login#R3, logout#R1");
     let expected = [
-        "tasks.md:3: `1.1` names `login#R3`, and the spec has no such requirement",
-        "tasks.md:3: `1.1` names the spec `logout`, which the plan has not",
+        "tasks.md:3: `1.1` names `login#R3`, but the spec has no such requirement",
+        "tasks.md:3: `1.1` names spec `logout`, which is not in the plan",
     ];
     assert_eq!(told(&[whole[0], whole[1], ("tasks.md", &other)]), expected);
 
     let renamed = [whole[0], ("specs/log-in.md", &login), ("tasks.md", TASKS)];
     let expected = [
-        "specs/log-in.md:2: the id is not `log-in`, as the file is named",
-        "tasks.md:3: `1.1` names the spec `login`, which the plan has not",
+        "specs/log-in.md:2: the id differs from the file name: expected `log-in`",
+        "tasks.md:3: `1.1` names spec `login`, which is not in the plan",
     ];
     assert_eq!(told(&renamed), expected);
 
     let twice = [whole[0], whole[1], whole[1], whole[2]];
-    assert_eq!(
-        told(&twice),
-        ["specs/login.md:1: the spec `login` is there twice"]
-    );
+    assert_eq!(told(&twice), ["specs/login.md:1: duplicate spec `login`"]);
 }
 
 #[test]
@@ -264,7 +263,7 @@ fn file_is_checked_by_its_kind() {
     assert_eq!(check_file("agentd/specs/login.md", &login()), []);
     assert_eq!(
         check_file("agentd/specs/tasks.md", &login())[0].message,
-        "the id is not `tasks`, as the file is named"
+        "the id differs from the file name: expected `tasks`"
     );
     assert_eq!(check_file("elsewhere/any.md", &login()), []);
     assert_eq!(check_file("agentd/changes/x/tasks.md", TASKS), []);

@@ -291,7 +291,7 @@ fn budget_applies_to_model_servers() {
     stage.run(&TURN).ok();
     let refused = stage.run(&TURN);
     assert!(
-        refused.stderr.contains("100000 are used"),
+        refused.stderr.contains("100000 were used"),
         "{}",
         refused.stderr
     );

@@ -520,7 +520,7 @@ fn link_cycle_does_not_hang() {
     }
     project
         .run(&["trust"])
-        .fails(3, &["over 2000 files", "in a circle"]);
+        .fails(3, &["over 2000 files", "circular links"]);
 }
 
 /// A worktree contains edits of an agent: instruction files there are not the trusted ones.

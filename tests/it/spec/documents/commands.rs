@@ -78,8 +78,8 @@ fn problems_are_reported_with_file_and_line() {
     );
     project.write("agentd/changes/a/specs/log-in.md", login());
     let run = project.run(&["spec", "check"]);
-    let expected = "agentd/specs/login.md:9: the total is 3, but the body has 2 requirements\n\
-                    agentd/changes/a/specs/log-in.md:2: the id is not `log-in`, as the file is named\n";
+    let expected = "agentd/specs/login.md:9: `total` is 3, but the body has 2 requirements\n\
+                    agentd/changes/a/specs/log-in.md:2: the id differs from the file name: expected `log-in`\n";
     assert_eq!((run.code, run.stdout.as_str()), (1, expected));
 
     let run = project.run(&[
@@ -96,7 +96,7 @@ fn problems_are_reported_with_file_and_line() {
     assert_eq!(found[0]["findings"][0]["line"], 1);
     assert_eq!(
         found[0]["findings"][0]["message"],
-        "`1.1` depends on `1.2`, which is no task"
+        "task `1.1` depends on the unknown task `1.2`"
     );
     assert!(
         project
@@ -106,7 +106,7 @@ fn problems_are_reported_with_file_and_line() {
     );
     project
         .run(&["spec", "show", "login", "R1"])
-        .fails(3, &["agentd/specs/login.md:9:1", "the total is 3"]);
+        .fails(3, &["agentd/specs/login.md:9:1", "`total` is 3"]);
     project
         .run(&["spec", "check", "nope.md"])
         .fails(3, &["nope.md"]);

@@ -170,7 +170,7 @@ fn same_id_added_twice_conflicts() {
     let (one, other) = (with_third(&base, "Log"), with_third(&base, "Report"));
     assert_eq!(
         conflicts(Some(&base), Some(&one), &other),
-        ["### R3 - Report: both have added it, with different texts"]
+        ["### R3 - Report: added by both, with different texts"]
     );
     assert!(
         merge(Some(&base), Some(&one), &one, NOW)
@@ -191,9 +191,9 @@ fn removal_merges_with_no_edit_and_conflicts_with_an_edit() {
         );
     }
     let edited = full.replace("It is logged.", "It is logged at once.");
-    let why = "### R3 - Log: the change removes it, and it was edited since";
+    let why = "### R3 - Log: removed by the change, but edited in the meantime";
     assert_eq!(conflicts(Some(&full), Some(&edited), &without), [why]);
-    let why = "### R3 - Log: the change edits it, and it was removed since";
+    let why = "### R3 - Log: edited by the change, but removed in the meantime";
     assert_eq!(conflicts(Some(&full), Some(&without), &edited), [why]);
 }
 
@@ -204,9 +204,9 @@ fn spec_added_twice_conflicts_where_it_differs() {
         .replace("lock the account", "lock it")
         .replace("\"Login\"", "\"Log in\"");
     let expected = [
-        "title: the spec was added by both",
-        "### R2: Lock: the spec was added by both",
-        "### R3 - Log: the spec was added by both",
+        "title: added by both",
+        "### R2: Lock: added by both",
+        "### R3 - Log: added by both",
     ];
     assert_eq!(conflicts(None, Some(&one), &other), expected);
     assert!(
@@ -220,18 +220,18 @@ fn spec_added_twice_conflicts_where_it_differs() {
 fn missing_or_invalid_spec_conflicts() {
     let base = login();
     let wanted = base.replace("lock the account", "lock it");
-    let gone = "login: it was removed since the change was planned";
+    let gone = "login: it was removed after the change was planned";
     assert_eq!(conflicts(Some(&base), None, &base), [gone]);
     assert_eq!(
         conflicts(Some(&base), None, &wanted),
         [
-            "### R2: Lock: the change edits it, and it was removed since",
+            "### R2: Lock: edited by the change, but removed in the meantime",
             gone
         ]
     );
 
     let broken = base.replace("total: 2", "total: 9");
-    let why = "line 9: the total is 9, but the body has 2 requirements";
+    let why = "line 9: `total` is 9, but the body has 2 requirements";
     assert_eq!(
         conflicts(Some(&base), Some(&broken), &wanted),
         [format!("the spec as it is now: {why}")]
@@ -247,7 +247,7 @@ fn missing_or_invalid_spec_conflicts() {
     let other = base.replace("id: login", "id: logout");
     assert_eq!(
         conflicts(Some(&base), Some(&other), &wanted),
-        ["login: the spec as it is now has the id `logout`"]
+        ["login: the current spec has the id `logout`"]
     );
 }
 
@@ -276,7 +276,7 @@ fn titles_are_merged_like_sections() {
 fn part_without_a_section_conflicts() {
     let base = login();
     let renamed = base.replace("## Requirements", "## Demands");
-    let why = "### R3 - Log: the section in which it stands was removed";
+    let why = "### R3 - Log: its section was removed";
     assert_eq!(
         conflicts(Some(&base), Some(&with_third(&base, "Log")), &renamed),
         [why]
@@ -316,7 +316,7 @@ fn empty_result_conflicts() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&first), &second),
-        ["login: of both together: there is no requirement"]
+        ["login: after the merge: no requirements"]
     );
 }
 

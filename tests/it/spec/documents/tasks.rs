@@ -74,7 +74,7 @@ fn dependencies_come_first_otherwise_file_order() {
     let circle = "- [ ] 1.1 a\n  - depends: 1.2\n- [ ] 1.2 b\n  - depends: 1.1\n";
     assert_eq!(
         order(circle).unwrap_err(),
-        "1: tasks wait for each other: 1.1 -> 1.2 -> 1.1"
+        "1: circular dependency of tasks: 1.1 -> 1.2 -> 1.1"
     );
 }
 

@@ -132,7 +132,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 tokens: Some(109),
                 ..FREE
             },
-            Some("109 tokens, 80 are used, and the call may take 30"),
+            Some("109 tokens, 80 were used, the call may need 30"),
         ),
         (
             Caps {
@@ -160,7 +160,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 turns: Some(2),
                 ..FREE
             },
-            Some("2 turns, and 2 are taken"),
+            Some("2 turns, 2 were taken"),
         ),
         (
             Caps {
@@ -174,7 +174,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 seconds: Some(8),
                 ..FREE
             },
-            Some("8 seconds, and 8 are used"),
+            Some("8 seconds, 8 were used"),
         ),
     ];
     let reserve = Amount {
@@ -272,7 +272,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
         .unwrap_err();
         assert_eq!(
             error.message(),
-            "the budget of this run allows 1 turns, and 1 are taken"
+            "the budget of this run allows 1 turns, 1 were taken"
         );
 
         // Another run may call it again, because the session already counts that turn.

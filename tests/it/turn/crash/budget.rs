@@ -92,7 +92,7 @@ fn call_over_the_run_tokens_is_refused() {
 fn turn_over_the_session_dollars_is_refused() {
     // 40 000 tokens in and 1 000 out cost 11 cents. Up to about 9 cents are reserved.
     let stage = stage(40_000, 1_000, "[budget.session]\ndollars = 0.30");
-    let words = ["BudgetExhausted", "$0.3000", "$0.2200 is used"];
+    let words = ["BudgetExhausted", "$0.3000", "$0.2200 was used"];
     assert_eq!(turns_until_refused(&stage, &PRICED, &words), 2);
     assert_eq!(spent(&stage).micro_dollars, 220_000);
     let usage = stage.run(&["usage", "s", "--json"]).json();
@@ -164,11 +164,7 @@ fn retried_turn_needs_a_price() {
 fn session_turn_limit_is_enforced() {
     let stage = stage(10, 10, "[budget.session]\nturns = 2");
     assert_eq!(
-        turns_until_refused(
-            &stage,
-            &TURN,
-            &["BudgetExhausted", "2 turns, and 2 are taken"]
-        ),
+        turns_until_refused(&stage, &TURN, &["BudgetExhausted", "2 turns, 2 were taken"]),
         2
     );
 }
