@@ -144,7 +144,10 @@ impl SqliteStore {
             }
             // The lease is void, but no newer one exists: the session was removed or edited.
             (Err(_), Some(_)) if newest_fence(connection, &lease.session)? <= lease.fence => {
-                let gone = format!("the session `{}` is no longer held", lease.session);
+                let gone = format!(
+                    "session `{}` is no longer locked by this process",
+                    lease.session
+                );
                 Err(ledger_changed_error(&[gone]))
             }
             (found, _) => found,
@@ -182,7 +185,7 @@ fn newest_fence(connection: &Connection, session: &SessionId) -> Result<u64> {
 
 /// Describes events of a held session that another process has written or removed.
 fn describe_foreign_events(session: &SessionId) -> String {
-    format!("the events of the session `{session}` are not the ones that this run has recorded")
+    format!("session `{session}` has events that this run did not record")
 }
 
 /// Returns the error for a ledger that was edited while an agent was running, with the first of the changes.
@@ -198,7 +201,7 @@ fn ledger_changed_error(changes: &[String]) -> Error {
         location::ledger_path()
     );
     Error::new(ErrorKind::LedgerChanged, message).with_hint(
-        "nothing of that call counts; `agentd doctor` checks the ledger, or put a copy back",
+        "the call's result is discarded; check the ledger with `agentd doctor`, or restore a copy",
     )
 }
 
@@ -448,7 +451,7 @@ impl Store for SqliteStore {
         bytes
             .filter(|bytes| blake3::hash(bytes) == hash)
             .map(Some)
-            .ok_or_else(|| damaged_error(&format!("no longer holds the text {id}")))
+            .ok_or_else(|| damaged_error(&format!("has lost the text {id}")))
     }
 
     fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
@@ -594,9 +597,9 @@ fn new_blobs<'a>(
     let mut missing = Vec::new();
     for bytes in blobs {
         if bytes.len() > compression::MAX_TEXT_BYTES {
-            let message = format!("the ledger cannot keep a text of {} bytes", bytes.len());
+            let message = format!("the ledger cannot store a text of {} bytes", bytes.len());
             return Err(Error::new(ErrorKind::LedgerUnusable, message)
-                .with_hint("lower `output_bytes` under [limits]"));
+                .with_hint("lower `output_bytes` under [limits] in agentd/config.toml"));
         }
 
         let id = blake3::hash(bytes);

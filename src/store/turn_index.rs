@@ -118,7 +118,7 @@ pub(super) fn index_event(
         } => {
             let mut indexed = find_turn(index, session, *turn)?;
             if indexed.row.replied {
-                return Err(order_error(session, *turn, "has its reply already"));
+                return Err(order_error(session, *turn, "already has a reply"));
             }
             indexed.row.replied = true;
             indexed.row.verdict = *verdict;
@@ -142,7 +142,7 @@ fn start_turn(
         .last_turn(session)?
         .is_some_and(|last| started.turn <= last)
     {
-        return Err(order_error(session, started.turn, "was started already"));
+        return Err(order_error(session, started.turn, "was already started"));
     }
 
     let row = TurnRow {
@@ -179,7 +179,7 @@ fn open_call(
         .last()
         .is_some_and(|last| call.number <= last.number)
     {
-        let what = format!("has its call {} already", call.number);
+        let what = format!("already has call {}", call.number);
         return Err(order_error(&session, turn.row.turn, &what));
     }
 
@@ -221,7 +221,7 @@ fn check_budget(
 
     let (owner, table) = match scope {
         Scope::Run(_) => ("this run".to_owned(), "[budget.run]"),
-        Scope::Session(session) => (format!("the session `{session}`"), "[budget.session]"),
+        Scope::Session(session) => (format!("session `{session}`"), "[budget.session]"),
     };
 
     Err(Error::new(
@@ -278,9 +278,9 @@ fn find_open_call(turn: &mut IndexedTurn, number: u64) -> Result<&mut IndexedCal
 
 /// Returns the error for an event that cannot follow those before it.
 fn order_error(session: &SessionId, turn: u64, what: &str) -> Error {
-    let message = format!("turn {turn} of the session `{session}` {what}");
+    let message = format!("turn {turn} of session `{session}` {what}");
     Error::new(ErrorKind::LedgerUnusable, message)
-        .with_hint("this is a fault of agentd; nothing of the step was recorded")
+        .with_hint("this is a bug in agentd; the step was not recorded")
 }
 
 /// Maximum of every count: agents may report any number, and SQLite stores signed 64-bit integers.
@@ -337,18 +337,18 @@ pub(super) fn sum_usage(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
 pub(super) fn missing_text_error(id: &BlobId) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
-        format!("the text {id} is named, but it is not in the ledger"),
+        format!("the text {id} is missing in the ledger"),
     )
-    .with_hint("this is a fault of agentd; nothing of the step was recorded")
+    .with_hint("this is a bug in agentd; the step was not recorded")
 }
 
 /// Returns the error for a lease that is void.
 pub(super) fn void_lease_error(session: &SessionId) -> Error {
     Error::new(
         ErrorKind::SessionBusy,
-        format!("the session `{session}` is no longer held by this process"),
+        format!("session `{session}` is no longer locked by this process"),
     )
-    .with_hint("another one took it over; `agentd log` shows what it did")
+    .with_hint("another process took it over; see `agentd log`")
 }
 
 /// Converts a time to milliseconds since 1970; negative before it.

@@ -135,7 +135,7 @@ fn append_link(transaction: &Transaction<'_>, sequence: i64, event: &[u8]) -> Re
     // SQLite numbers a new row one above the highest, so a gap means that an event or a link was removed or added.
     if last != sequence - 1 {
         return Err(damaged_error(&format!(
-            "is not as it was recorded: its last link is {last}, its last event {sequence}"
+            "was edited: its last link is {last}, its last event {sequence}"
         )));
     }
     insert_link(transaction, sequence, link_hash(&before, event))

@@ -116,12 +116,12 @@ pub(super) fn write_error(name: &str, error: io::Error) -> Error {
     let (kind, hint) = if full {
         (
             ErrorKind::StorageFull,
-            "free some space and try again; what was recorded is kept",
+            "free disk space and try again; recorded data is kept",
         )
     } else {
         (
             ErrorKind::LedgerUnusable,
-            "the project's folder must be yours to write to",
+            "make the project folder writable",
         )
     };
     Error::new(kind, format!("cannot write {name}"))
@@ -132,7 +132,7 @@ pub(super) fn write_error(name: &str, error: io::Error) -> Error {
 /// Returns the path of the folder, which need not exist. Symbolic links in the path of the project are resolved.
 fn folder_path(root: &Path) -> Result<PathBuf> {
     let root = root.canonicalize().map_err(|error| {
-        let message = format!("`{}` cannot be entered", root.display());
+        let message = format!("cannot open the folder `{}`", root.display());
         Error::new(ErrorKind::LedgerUnusable, message).with_source(error)
     })?;
     Ok(root.join(LOCAL_FOLDER))
@@ -153,13 +153,13 @@ fn check_ownership(
 
     let refuse = |what: &str| {
         Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}"))
-            .with_hint("the record holds prompts and replies; move that away and try again")
+            .with_hint("it would hold prompts and replies; move it away and try again")
     };
     if found.is_symlink() {
         return Err(refuse("is a link"));
     }
     if !has_right_type(&found) {
-        return Err(refuse("is not what agentd made"));
+        return Err(refuse("has the wrong file type"));
     }
     if found.uid() != unistd::geteuid().as_raw() {
         return Err(refuse("belongs to another user"));

@@ -195,8 +195,8 @@ fn connect(path: &Path) -> Result<(Connection, Deadline)> {
     let (connection, deadline, mode) = set_up().map_err(database_error)?;
     if mode != "wal" {
         return Err(
-            unusable_error("cannot be shared by processes where it lies")
-                .with_hint("keep the project on a disk of this machine"),
+            unusable_error("is on a file system that cannot share it between processes")
+                .with_hint("move the project to a local disk"),
         );
     }
     Ok((connection, deadline))
@@ -231,7 +231,7 @@ fn read_version(connection: &Connection, migrations: &[Migration<'_>]) -> Result
     let version = usize::try_from(version).map_err(|_| damaged_error("has no version"))?;
     if version > migrations.len() {
         return Err(unusable_error("was written by a newer version of agentd")
-            .with_hint("install that version, or newer"));
+            .with_hint("install that version or a newer one"));
     }
     Ok(version)
 }
@@ -250,13 +250,13 @@ pub(super) fn unusable_error(what: &str) -> Error {
 
 /// Returns the error for a ledger with content that agentd has not recorded.
 pub(super) fn damaged_error(what: &str) -> Error {
-    unusable_error(what).with_hint("put a copy of it back, or move it away to begin a new one")
+    unusable_error(what).with_hint("restore a copy of it, or move it away to start a new one")
 }
 
 /// Converts an error of SQLite.
 pub(super) fn database_error(error: rusqlite::Error) -> Error {
     let Some(code) = error.sqlite_error() else {
-        return damaged_error("holds something that agentd did not write").with_source(error);
+        return damaged_error("contains data that agentd did not write").with_source(error);
     };
 
     let is_shared_memory_full = code.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
@@ -265,15 +265,13 @@ pub(super) fn database_error(error: rusqlite::Error) -> Error {
         ErrorCode::DiskFull => storage_full_error(),
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged_error("is damaged"),
         ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
-            unusable_error("cannot be written")
-                .with_hint("the folder and its files must be yours to write to")
+            unusable_error("is not writable").with_hint("make the folder and its files writable")
         }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            unusable_error("is kept busy by another process")
-                .with_hint("try again when that one is done")
+            unusable_error("is locked by another process").with_hint("try again later")
         }
-        ErrorCode::OperationInterrupted => damaged_error("takes too long to read"),
-        ErrorCode::TooBig => damaged_error("holds a text that is too large"),
+        ErrorCode::OperationInterrupted => damaged_error("took too long to read"),
+        ErrorCode::TooBig => damaged_error("contains a text that is too large"),
         _ => unusable_error("cannot be used"),
     };
     converted.with_source(error)
@@ -282,9 +280,9 @@ pub(super) fn database_error(error: rusqlite::Error) -> Error {
 fn storage_full_error() -> Error {
     Error::new(
         ErrorKind::StorageFull,
-        format!("there is no room left for {}", location::ledger_path()),
+        format!("no space left on the disk for {}", location::ledger_path()),
     )
-    .with_hint("free some space and try again; what was recorded is kept")
+    .with_hint("free disk space and try again; recorded data is kept")
 }
 
 #[cfg(test)]
@@ -316,7 +314,7 @@ mod tests {
             count(i64::MAX)
                 .unwrap_err()
                 .message()
-                .contains("takes too long to read")
+                .contains("took too long to read")
         );
         deadline.renew(MAX_OPERATION);
         assert_eq!(count(100_000).unwrap(), 100_000);

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 ///
 /// If the file was removed, SQLite still has it open, so its content is copied back to the path and opened there. If the
 /// path has another ledger by then, the content is saved next to it and every later write fails: events must not be
-/// recorded in a file that nobody finds, nor in the ledger of something else.
+/// recorded in a deleted file, nor in another ledger.
 pub(super) fn reattach(opened: &mut LedgerConnection, root: &Path) -> Result<()> {
     if location::is_ledger(root, opened.file) {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn reattach(opened: &mut LedgerConnection, root: &Path) -> Result<()>
             location::install_ledger(write_copy(opened, &folder)?, &folder).map_err(write_error)?;
         if is_restored {
             log::warn!(
-                "{} was removed while it was in use, and is put back",
+                "{} was removed while in use; it was restored",
                 location::ledger_path()
             );
         }
@@ -64,8 +64,8 @@ fn write_copy(opened: &LedgerConnection, folder: &Path) -> Result<TempPath> {
         .tempfile_in(folder);
     let draft = draft.map_err(write_error)?.into_temp_path();
     let path = draft.to_str().ok_or_else(|| {
-        unusable_error("was removed while it was in use, and cannot be put back")
-            .with_hint("the path of the project must be UTF-8 for that")
+        unusable_error("was removed while in use and cannot be restored")
+            .with_hint("move the project to a path that is UTF-8")
     })?;
 
     opened
@@ -83,10 +83,10 @@ fn write_error(error: io::Error) -> Error {
 
 fn replaced_error(copy: &str) -> Error {
     unusable_error(&format!(
-        "was replaced by another ledger while it was in use; what was recorded is in {copy}"
+        "was replaced by another ledger while in use; the recorded data is in {copy}"
     ))
     .with_hint(format!(
-        "move the other one away and call {copy} {}",
+        "move the other ledger away and rename {copy} to {}",
         location::ledger_path()
     ))
 }

@@ -39,7 +39,7 @@ pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>
         .collect();
     if !foreign.is_empty() {
         return Err(damaged_error(&format!(
-            "holds what agentd did not make: {}",
+            "contains unknown objects: {}",
             join_first(&foreign)
         )));
     }
@@ -51,7 +51,7 @@ pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>
         .collect();
     if !missing.is_empty() {
         return Err(damaged_error(&format!(
-            "lacks what agentd made: {}",
+            "lacks objects: {}",
             join_first(&missing)
         )));
     }

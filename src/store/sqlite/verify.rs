@@ -51,9 +51,9 @@ pub(super) fn find_changes_since(connection: &Connection, marks: &Marks) -> Resu
         match found.first() {
             Some(found) if found == head => {}
             Some(_) => changes.push(format!(
-                "event {events} of the session `{session}` is another one"
+                "event {events} of session `{session}` was replaced"
             )),
-            None => changes.push(format!("event {events} of the session `{session}` is gone")),
+            None => changes.push(format!("event {events} of session `{session}` was removed")),
         }
     }
     Ok(changes)
@@ -91,7 +91,7 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
         {
             let session = row.get::<_, Option<String>>(1)?.unwrap_or_default();
             broken = Some(format!(
-                "event {} of the session `{}`",
+                "event {} of session `{}`",
                 row.get::<_, i64>(0)?,
                 session.escape_debug()
             ));
@@ -101,7 +101,7 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
     })?;
     if let Some(event) = broken {
         faults.push(format!(
-            "{event} does not follow what was recorded before it: something was removed or changed"
+            "{event} does not follow the event before it: an event was removed or edited"
         ));
     }
 
@@ -110,7 +110,7 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
         .query_row(select, [], |row| row.get(0))
         .map_err(database_error)?;
     if missing > 0 {
-        faults.push(format!("events that were recorded are gone: {missing}"));
+        faults.push(format!("recorded events are missing: {missing}"));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ fn verify_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<Has
                 .filter(|hash| hash[..] == id)
             {
                 Some(hash) => drop(intact.insert(hash)),
-                None => faults.push(format!("text {number} is not as it was recorded")),
+                None => faults.push(format!("text {number} was edited")),
             }
             Ok(())
         },
@@ -148,10 +148,7 @@ fn verify_measurements(connection: &Connection, faults: &mut Vec<String>) -> Res
         "SELECT at, agent, model, figure, id FROM measurements ORDER BY id",
         |row| {
             if tables::read_measurement(row).is_err() {
-                faults.push(format!(
-                    "measurement {} is not as it was recorded",
-                    row.get::<_, i64>(4)?
-                ));
+                faults.push(format!("measurement {} was edited", row.get::<_, i64>(4)?));
             }
             Ok(())
         },
@@ -200,7 +197,7 @@ fn verify_chains(
         }
         if let Err(why) = verify_event(row, reading, blobs, draft) {
             faults.push(format!(
-                "event {} of the session `{}` {why}",
+                "event {} of session `{}` {why}",
                 reading.events + 1,
                 reading.session
             ));
@@ -220,7 +217,7 @@ fn verify_chains(
                     != (reading.events, reading.head.clone())
             {
                 faults.push(format!(
-                    "event {} of the session `{}` is not the last that was recorded",
+                    "event {} of session `{}` is not the last recorded one",
                     reading.events, reading.session
                 ));
             }
@@ -236,7 +233,7 @@ fn verify_event(
     blobs: &HashSet<[u8; 32]>,
     draft: &mut DerivedDraft<'_>,
 ) -> Result<(), String> {
-    let changed = || "is not as it was recorded".to_owned();
+    let changed = || "was edited".to_owned();
     let read = || {
         Ok((
             tables::read_number(row, 1)?,
@@ -264,7 +261,7 @@ fn verify_event(
     let is_missing =
         |id: &&_| parse_blob_id(id).is_none_or(|hash| !blobs.contains(hash.as_bytes()));
     if let Some(id) = event.texts().into_iter().find(is_missing) {
-        return Err(format!("names the text {id}, which is not there"));
+        return Err(format!("names the missing text {id}"));
     }
 
     let indexed = turn_index::index_event(
@@ -274,7 +271,7 @@ fn verify_event(
         &Budget::default(),
         turn_index::from_millis(at),
     );
-    indexed.map_err(|error: Error| format!("cannot follow: {error}"))
+    indexed.map_err(|error: Error| format!("is out of order: {error}"))
 }
 
 /// Compares the stored turns with those derived from the events.
@@ -305,14 +302,14 @@ fn compare_turns(
         let number = indexed.row.turn;
         if derived.turns.get(&(session.clone(), number)) != Some(&indexed) {
             faults.push(format!(
-                "turn {number} of the session `{session}` is not what its events say"
+                "turn {number} of session `{session}` differs from its events"
             ));
         }
     }
 
     if stored != derived.turns.len() {
         faults.push(format!(
-            "{stored} turns are listed, and the events tell of {}",
+            "{stored} turns are listed, but the events have {}",
             derived.turns.len()
         ));
     }
@@ -343,7 +340,7 @@ fn compare_totals(
         .filter(|key| stored.get(*key) != expected.get(*key))
     {
         faults.push(format!(
-            "what the {} `{}` has used is not what its events say",
+            "usage of the {} `{}` differs from its events",
             key.0, key.1
         ));
     }

@@ -59,7 +59,7 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
     bring_along(&evil, &victim.root());
     let words = [
         "NotTrusted",
-        "not made here",
+        "untrusted ledger",
         "`agentd trust`",
         "--trust",
         "moved",

@@ -64,7 +64,7 @@ fn foreign_schema_object_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{change}");
         let message = error.message();
         assert!(
-            message.contains("holds what agentd did not make") && message.contains(name),
+            message.contains("contains unknown objects") && message.contains(name),
             "{message}"
         );
     }
@@ -77,10 +77,7 @@ fn foreign_schema_object_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         create_hostile_ledger(folder.path(), change);
         let error = SqliteStore::open(folder.path()).unwrap_err();
-        assert!(
-            error.message().contains("lacks what agentd made"),
-            "{error}"
-        );
+        assert!(error.message().contains("lacks objects"), "{error}");
     }
 }
 
@@ -124,17 +121,13 @@ fn commands_refuse_a_ledger_with_views() {
     ] {
         project.run(args).fails(
             7,
-            &[
-                "LedgerUnusable",
-                "holds what agentd did not make",
-                "`events`",
-            ],
+            &["LedgerUnusable", "contains unknown objects", "`events`"],
         );
     }
 
     let doctor = project.run(&["doctor"]);
     assert!(
-        doctor.stdout.contains("holds what agentd did not make"),
+        doctor.stdout.contains("contains unknown objects"),
         "{}{}",
         doctor.stdout,
         doctor.stderr

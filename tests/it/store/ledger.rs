@@ -678,47 +678,44 @@ fn invalid_transition_is_refused() {
         let refused = [
             (
                 start(2),
-                "turn 2 of the session `add-login` was started already",
+                "turn 2 of session `add-login` was already started",
             ),
             (
                 start(1),
-                "turn 1 of the session `add-login` was started already",
+                "turn 1 of session `add-login` was already started",
             ),
-            (
-                call(4, 1),
-                "turn 4 of the session `add-login` was not started",
-            ),
+            (call(4, 1), "turn 4 of session `add-login` was not started"),
             (
                 call(2, 1),
-                "turn 2 of the session `add-login` has its call 1 already",
+                "turn 2 of session `add-login` already has call 1",
             ),
             (
                 call(3, 1),
-                "turn 3 of the session `add-login` has its call 1 already",
+                "turn 3 of session `add-login` already has call 1",
             ),
             (
                 answer(2, 1),
-                "turn 2 of the session `add-login` has no open call 1",
+                "turn 2 of session `add-login` has no open call 1",
             ),
             (
                 answer(3, 1),
-                "turn 3 of the session `add-login` has no open call 1",
+                "turn 3 of session `add-login` has no open call 1",
             ),
             (
                 launch(2, 1),
-                "turn 2 of the session `add-login` has no open call 1",
+                "turn 2 of session `add-login` has no open call 1",
             ),
             (
                 launch(4, 1),
-                "turn 4 of the session `add-login` was not started",
+                "turn 4 of session `add-login` was not started",
             ),
             (
                 replied(2, None, None),
-                "turn 2 of the session `add-login` has its reply already",
+                "turn 2 of session `add-login` already has a reply",
             ),
             (
                 replied(4, None, None),
-                "turn 4 of the session `add-login` was not started",
+                "turn 4 of session `add-login` was not started",
             ),
         ];
 

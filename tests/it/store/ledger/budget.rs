@@ -146,7 +146,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 micro_dollars: Some(109 * CENT),
                 ..FREE
             },
-            Some("$1.0900, $0.8000 is used, and the call may take $0.3000"),
+            Some("$1.0900, $0.8000 was used, the call may need $0.3000"),
         ),
         (
             Caps {

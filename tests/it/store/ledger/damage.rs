@@ -77,35 +77,35 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
 #[test]
 fn verify_names_the_first_changed_event() {
     let prompt = blob_id(b"prompt");
-    let named = format!("event 3 of the session `a` names the text {prompt}, which is not there");
+    let named = format!("event 3 of session `a` names the missing text {prompt}");
     let cases = [
         (
             "UPDATE events SET body = replace(body, 'PASS', 'REJECTED') WHERE sequence = 7",
-            "event 7 of the session `a` is not as it was recorded",
+            "event 7 of session `a` was edited",
         ),
         (
             "UPDATE events SET at = at + 1 WHERE sequence = 2",
-            "event 2 of the session `a` is not as it was recorded",
+            "event 2 of session `a` was edited",
         ),
         (
             "UPDATE events SET body = x'00' WHERE sequence = 14",
-            "event 2 of the session `b` is not as it was recorded",
+            "event 2 of session `b` was edited",
         ),
         (
             "UPDATE events SET hash = zeroblob(32) WHERE sequence = 1",
-            "event 1 of the session `a` is not as it was recorded",
+            "event 1 of session `a` was edited",
         ),
         (
             "UPDATE events SET before = zeroblob(32) WHERE sequence = 5",
-            "event 5 of the session `a` is not as it was recorded",
+            "event 5 of session `a` was edited",
         ),
         (
             "DELETE FROM events WHERE sequence = 4",
-            "event 4 of the session `a` is not as it was recorded",
+            "event 4 of session `a` was edited",
         ),
         (
             "DELETE FROM events WHERE sequence = 12",
-            "event 11 of the session `a` is not the last that was recorded",
+            "event 11 of session `a` is not the last recorded one",
         ),
         ("DELETE FROM blobs WHERE number = 1", &named),
         (
@@ -114,52 +114,52 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             "UPDATE blobs SET bytes = x'00' WHERE size = 10000",
-            "text 4 is not as it was recorded",
+            "text 4 was edited",
         ),
         (
             "UPDATE blobs SET size = 9223372036854775807 WHERE number = 4",
-            "text 4 is not as it was recorded",
+            "text 4 was edited",
         ),
         (
             "UPDATE turns SET verdict = 'REJECTED' WHERE id = 2",
-            "turn 1 of the session `b` is not what its events say",
+            "turn 1 of session `b` differs from its events",
         ),
         (
             "UPDATE calls SET answered = 0 WHERE turn = 1",
-            "turn 1 of the session `a` is not what its events say",
+            "turn 1 of session `a` differs from its events",
         ),
         (
             "DELETE FROM calls",
-            "turn 1 of the session `b` is not what its events say",
+            "turn 1 of session `b` differs from its events",
         ),
         (
             "DELETE FROM calls; DELETE FROM turns",
-            "0 turns are listed, and the events tell of 2",
+            "0 turns are listed, but the events have 2",
         ),
         (
             "UPDATE totals SET tokens = 0 WHERE scope = 'run'",
-            "what the run `run` has used is not what its events say",
+            "usage of the run `run` differs from its events",
         ),
         (
             "DELETE FROM totals WHERE name = 'a'",
-            "what the session `a` has used is not what its events say",
+            "usage of the session `a` differs from its events",
         ),
         (
             REMOVE_A,
-            "event 1 of the session `b` does not follow what was recorded before it: something was removed or changed",
+            "event 1 of session `b` does not follow the event before it: an event was removed or edited",
         ),
         (
             &format!("{REMOVE_A}; DELETE FROM links WHERE sequence <= 12"),
-            "event 1 of the session `b` does not follow what was recorded before it: something was removed or changed",
+            "event 1 of session `b` does not follow the event before it: an event was removed or edited",
         ),
-        (REMOVE_B, "events that were recorded are gone: 12"),
+        (REMOVE_B, "recorded events are missing: 12"),
         (
             "DELETE FROM links WHERE sequence = 5",
-            "event 5 of the session `a` does not follow what was recorded before it: something was removed or changed",
+            "event 5 of session `a` does not follow the event before it: an event was removed or edited",
         ),
         (
             "UPDATE links SET hash = zeroblob(32) WHERE sequence = 24",
-            "event 12 of the session `b` does not follow what was recorded before it: something was removed or changed",
+            "event 12 of session `b` does not follow the event before it: an event was removed or edited",
         ),
     ];
     let original = tempfile::tempdir().unwrap();
@@ -204,8 +204,8 @@ fn text_with_a_wrong_hash_is_not_returned() {
     }
 }
 
-/// Returns the whole history in a ledger; an error if any part differs from the recorded one.
-fn read_history(root: &Path) -> Result<String, String> {
+/// Returns all that a ledger tells of what happened; an error if something of it was edited.
+fn told(root: &Path) -> Result<String, String> {
     let words = |error: agentd::Error| {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
         error.to_string()
