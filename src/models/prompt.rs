@@ -11,7 +11,7 @@ use super::prompt_xml::{ByteWriter, estimated_size, read_prompt, write_piece};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::escape::replace_forbidden;
 
-/// A whole prompt: who the agent is, what it may know, and what it shall do.
+/// A complete prompt: system prompt, context and instructions.
 ///
 /// No prompt holds a character that XML 1.0 forbids: such characters are replaced by visible ones when a prompt is
 /// made, so `from_xml(to_xml(p)) == p` holds for every prompt.
@@ -27,43 +27,43 @@ use crate::text::escape::replace_forbidden;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "PromptJson")]
-#[schemars(!try_from, description = "A whole prompt: who the agent is, what it may know, and what it shall do.")]
+#[schemars(!try_from, description = "A complete prompt: system prompt, context and instructions.")]
 pub struct UnifiedPrompt {
-    /// Who the agent is and how it works.
+    /// Role of the agent and rules for its work.
     #[serde(default)]
     system_prompt: String,
     /// Files, artifacts and thoughts, in order.
     #[serde(default)]
     context: Vec<ContextItem>,
-    /// What the agent shall do. Never blank.
+    /// Task of the agent. Never blank.
     #[schemars(regex(pattern = r"\S"))]
     instructions: String,
 }
 
-/// A piece of context: its kind, its name and its content.
+/// A context item: kind, name and content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, from = "ContextItemJson")]
 #[schemars(!from)]
 pub struct ContextItem {
-    /// What kind of item it is.
+    /// Kind of the item.
     #[serde(rename = "type")]
     kind: ContextKind,
-    /// A path or a title.
+    /// Path or title.
     name: String,
-    /// The text.
+    /// Text of the item.
     content: String,
 }
 
-/// The kinds of context.
+/// Kinds of context items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextKind {
     /// A file of the project, named by its path.
     #[default]
     File,
-    /// A text that an earlier step has produced.
+    /// A text produced by an earlier step.
     Artifact,
-    /// A remark handed on from an earlier step.
+    /// A remark passed on from an earlier step.
     Thought,
 }
 
