@@ -156,7 +156,7 @@ pub enum ErrorKind {
     GitFailed,
     /// Two branches have a merge conflict.
     MergeConflict,
-    /// An error of a program that uses this library, with a name, for example of its own driver or store.
+    /// A named error of a program that uses this library, for example of its driver or store.
     Custom(&'static str),
 }
 

@@ -110,8 +110,8 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
     }
 }
 
-/// Waits until a file exists. Aborts if it does not exist after ten minutes, so that a test that was killed leaves no
-/// process behind.
+/// Waits until a file exists. Aborts if it does not exist after ten minutes, so that a killed test leaves no
+/// process running.
 #[cfg(debug_assertions)]
 fn wait_for_file(path: &std::path::Path) {
     use std::time::{Duration, Instant};

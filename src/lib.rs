@@ -85,7 +85,7 @@
 //!
 //! # Run a change
 //!
-//! [`run_change`](orchestrator::run_change) takes turn after turn, on a branch of its own, until the change is merged or
+//! [`run_change`](orchestrator::run_change) takes turn after turn on a separate branch until the change is merged or
 //! needs a person. [`review_tree`](orchestrator::review_tree) reviews a working tree. Both take the same context;
 //! `examples/run_change.rs` and `examples/review.rs` are whole programs.
 //!

@@ -18,7 +18,7 @@ pub struct ContainmentFacts {
     pub guard: Result<()>,
     /// Result of a trial with a PID namespace.
     pub namespace: Result<()>,
-    /// True if processes that an agent leaves behind are found and killed too.
+    /// True if leftover processes of an agent are found and killed, too.
     pub orphans: bool,
 }
 

@@ -301,7 +301,7 @@ fn check_named_items(
             };
             let message = format!("`{name}` does not fit: it takes {needed} tokens{why}");
             return Err(Error::new(ErrorKind::BudgetTooSmall, message).with_hint(
-                "leave it out, pass a part of it, or use a model with a larger context window",
+                "leave it out, pass a part of it, or use a model with a larger window",
             ));
         }
     }
@@ -393,7 +393,7 @@ fn budget_error(
     );
 
     Error::new(ErrorKind::BudgetTooSmall, message)
-        .with_hint("shorten the input, or use a model with a larger context window")
+        .with_hint("shorten the input, or use a model with a larger window")
 }
 
 impl FittedPrompt<'_> {

@@ -301,7 +301,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 } else if limit == 0 {
                     format!("none at {} length", tier.name())
                 } else if taken == limit && limit < elastic.len() {
-                    format!("limited to {limit}")
+                    format!("limited to {limit} items")
                 } else if room < left {
                     format!("layer limit: {} tokens", elastic.cap)
                 } else {

@@ -1,4 +1,4 @@
-//! Escapes what an agent would expand in a prompt, such as `@file` mentions and a leading `/command`.
+//! Escapes text that an agent would expand in a prompt, such as `@file` mentions and a leading `/command`.
 
 use std::borrow::Cow;
 

@@ -121,7 +121,7 @@ impl Catalogue {
             return model.clone();
         }
         log::warn!(
-            "unknown model `{name}`: assuming tier medium and a context window of {ASSUMED_WINDOW_TOKENS} tokens; see `agentd models list`"
+            "unknown model `{name}`: assuming tier medium, context window {ASSUMED_WINDOW_TOKENS}; see `agentd models list`"
         );
         Self::assumed(name)
     }

@@ -244,7 +244,7 @@ pub struct Intent {
     pub content: Option<BlobId>,
     /// Content of the target when this was decided; `None` if it did not exist.
     pub before: Option<BlobId>,
-    /// Reason for refusing the effect, if it is refused; `content` is what was requested then.
+    /// Reason for refusing the effect, if it is refused; `content` is then the requested content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Trigger of the step; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].

@@ -112,7 +112,7 @@ codes! {
     UnknownField "unknown_field" Note "unknown field of an action",
     UnknownTag "unknown_tag" Note "the reply is inside an unknown tag",
     UnknownTask "unknown_task" Warning "unknown task",
-    UnopenedThought "unopened_thought" Warning "a closing thought tag has no opening tag; all text before it is part of the thought",
+    UnopenedThought "unopened_thought" Warning "a thought has no opening tag; all text before its closing tag belongs to it",
     UnreadableMarker "unreadable_marker" Warning "a marker has no readable value",
     WrongRun "wrong_run" Warning "a verdict has no `run` of this turn",
     YamlReply "yaml_reply" Note "the reply is written as YAML",

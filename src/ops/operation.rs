@@ -13,7 +13,7 @@ pub trait Operation {
 
     /// Returns true if it works only in a session that was opened as a change.
     ///
-    /// Where there is none, such an operation refuses the turn in [`Inspect::inspect`], and plans no step in
+    /// Without a change, such an operation refuses the turn in [`Inspect::inspect`], and plans no step in
     /// [`Act::plan_always`]; the user is warned that it is left out.
     fn needs_change(&self) -> bool {
         false

@@ -23,7 +23,7 @@ pub struct ProjectSummary {
     pub guides: Vec<String>,
 }
 
-/// File at the root, the language or tool that it stands for, and the commands that build the project. Test commands
+/// File at the root, the language or tool that it indicates, and the commands that build the project. Test commands
 /// are detected by `checks/detect.rs`.
 const STACK_FILES: [(&str, &str, &[&str]); 11] = [
     ("Cargo.toml", "Rust, built with Cargo", &["cargo build"]),

@@ -147,11 +147,11 @@ impl Operations {
         }
 
         let message = if self.is_registered(name) {
-            format!("the operation `{name}` cannot run before a turn")
+            format!("operation `{name}` cannot run before a turn")
         } else {
-            format!("there is no operation `{name}`")
+            format!("unknown operation `{name}`")
         };
-        let hint = format!("`before` takes {}", join(&self.inspecting_ids()));
+        let hint = format!("`before` allows {}", join(&self.inspecting_ids()));
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
@@ -170,11 +170,11 @@ impl Operations {
         }
 
         let message = if self.is_registered(name) {
-            format!("the operation `{name}` can only run before a turn")
+            format!("operation `{name}` can only run before a turn")
         } else {
-            format!("there is no operation `{name}`")
+            format!("unknown operation `{name}`")
         };
-        let hint = format!("`after` and `finish` take {}", join(&self.acting_ids()));
+        let hint = format!("`after` and `finish` allow {}", join(&self.acting_ids()));
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
@@ -190,13 +190,13 @@ impl Operations {
         };
         let message = match self.find_act(name) {
             Ok(operation) if operation.can_be_requested() => return Ok(operation),
-            Ok(_) => format!("an action cannot ask for the operation `{name}`"),
+            Ok(_) => format!("actions cannot use the operation `{name}`"),
             Err(error) => error.message().to_owned(),
         };
 
         let mut known = self.acting_ids();
         known.retain(can_be_requested);
-        let hint = format!("actions take {}", join(&known));
+        let hint = format!("actions can use {}", join(&known));
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
@@ -239,7 +239,7 @@ impl Operations {
         let mut needing = Vec::new();
         for name in names {
             if !self.is_registered(name) {
-                let message = format!("there is no operation `{name}`");
+                let message = format!("unknown operation `{name}`");
                 return Err(Error::new(ErrorKind::UnknownOperation, message));
             }
             if self.with_name(name).any(Operation::needs_change) {
@@ -334,7 +334,7 @@ impl fmt::Debug for Operations {
 }
 
 fn already_registered(id: &OperationId) -> Error {
-    let message = format!("an operation `{id}` is already registered");
+    let message = format!("operation `{id}` is already registered");
     Error::new(ErrorKind::NameInvalid, message).with_hint("register it under another name")
 }
 

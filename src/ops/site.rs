@@ -35,15 +35,12 @@ impl<'a> Site<'a> {
         }
 
         let (why, name) = match self.session {
-            Some(session) => (
-                format!("`{session}` was not opened as one"),
-                session.as_str(),
-            ),
-            None => ("none was named".to_owned(), "NAME"),
+            Some(session) => (format!("`{session}` is not a change"), session.as_str()),
+            None => ("none was given".to_owned(), "NAME"),
         };
-        let message = format!("{operation} needs the branch of a change, and {why}");
+        let message = format!("{operation} needs the branch of a change: {why}");
         let hint = format!(
-            "`agentd review` judges your working tree; `agentd run {name} \"…\"` opens a change"
+            "review your working tree with `agentd review`, or open a change with `agentd run {name} \"…\"`"
         );
         Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint(hint))
     }

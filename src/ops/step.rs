@@ -6,7 +6,7 @@ use crate::models::{BlobId, Effect, Intent, OperationId, StepResult, StepTrigger
 use crate::store::blob_id;
 
 /// Reason why a step is refused whose target was changed by someone else.
-pub(super) const TARGET_CHANGED: &str = "it has changed since the prompt was made";
+pub(super) const TARGET_CHANGED: &str = "the file changed after the prompt was created";
 
 /// One operation on one target, as it was planned.
 ///
@@ -23,7 +23,7 @@ pub struct Step {
     pub before: Option<BlobId>,
     /// Reason why it is not run, if that was known when it was planned. `content` is then as the reply has it.
     pub refused: Option<String>,
-    /// What it is run for.
+    /// Reason for running the step.
     pub trigger: StepTrigger,
 }
 
@@ -91,7 +91,7 @@ impl Step {
     ) -> Self {
         match current.map(String::from_utf8).transpose() {
             Ok(current) => Self::updating(effect, current.as_deref(), before),
-            Err(_) => Self::on_request(effect, before).refuse("it is not a text"),
+            Err(_) => Self::on_request(effect, before).refuse("it is not a text file"),
         }
     }
 
@@ -173,7 +173,7 @@ impl Step {
 
     /// Returns the result of a step that needs a change, in a session that was not opened as one.
     pub(super) fn without_change(&self) -> StepResult {
-        self.not_done("the session has no work tree of its own")
+        self.not_done("the session is not a change")
     }
 
     /// Returns the result of this step.

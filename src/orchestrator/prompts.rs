@@ -102,7 +102,7 @@ pub(crate) fn assemble_turn(
         && !pack.has_layer(LayerContent::History)
     {
         let name = &pack.name;
-        log::warn!("the pack `{name}` has no layer for what the state file says");
+        log::warn!("pack `{name}` has no layer for the state file");
     }
 
     let is_strict = asked.strict || workspace.settings.strict;
@@ -210,7 +210,7 @@ impl PromptTarget {
 fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variables) -> Result<()> {
     let mut turn_variables = TURN_VARIABLES.iter();
     if let Some(name) = turn_variables.find(|name| given.contains_key(**name)) {
-        let message = format!("`{name}` cannot be set: the program fills it for every turn");
+        let message = format!("cannot set `{name}`: agentd sets it in every turn");
         return Err(Error::new(ErrorKind::NameInvalid, message));
     }
 
@@ -230,8 +230,8 @@ fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variab
     } else {
         known.join(", ")
     };
-    let message = format!("the pack `{}` has no variable `{unknown}`", pack.name);
-    Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("its variables: {list}")))
+    let message = format!("pack `{}` has no variable `{unknown}`", pack.name);
+    Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("known variables: {list}")))
 }
 
 /// Returns the origins of the project's own files among the pack, the template, the skeletons and the texts.

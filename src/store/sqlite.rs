@@ -629,11 +629,7 @@ fn parse_blob_id(id: &BlobId) -> Option<Hash> {
 }
 
 fn json_error(error: serde_json::Error) -> Error {
-    Error::new(
-        ErrorKind::LedgerUnusable,
-        "what is recorded cannot be written as JSON",
-    )
-    .with_source(error)
+    Error::new(ErrorKind::LedgerUnusable, "cannot write the record as JSON").with_source(error)
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl OpenFolder {
         Ok(unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// Makes what was created, renamed and removed in it outlast a loss of power.
+    /// Flushes created, renamed and removed entries to disk, so that they survive a power loss.
     pub(super) fn sync(&self) -> io::Result<()> {
         File::from(self.0.try_clone()?).sync_all()
     }
@@ -193,7 +193,7 @@ impl Drop for UnfinishedFile<'_> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` for a link on the path, and for what is not a regular file of at most `limit` bytes.
+/// `FileUnusable` for a link on the path, and for anything but a regular file of at most `limit` bytes.
 pub(in crate::ops) fn read_bytes(
     root: &Path,
     relative: &str,

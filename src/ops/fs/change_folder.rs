@@ -89,10 +89,10 @@ pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>>
     for name in file::names_in(&folder.join(parent))? {
         let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
             let message = format!(
-                "`{}` in {prefix} has a name that is not UTF-8",
+                "the name `{}` in {prefix} is not UTF-8",
                 visible_name(&name)
             );
-            return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename it"));
+            return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename the file"));
         };
         names.extend(matches_path(pattern, &name).then_some(name));
     }
@@ -107,13 +107,13 @@ fn not_found(root: &Path, session: &SessionId) -> Error {
         .map(|name| visible_name(name))
         .collect();
     let hint = match known.as_slice() {
-        [] => format!("{CHANGES_FOLDER}/ holds no change yet"),
-        [one] => format!("there is {one}"),
-        names => format!("there are {}", names.join(", ")),
+        [] => format!("{CHANGES_FOLDER}/ has no changes yet"),
+        [one] => format!("known changes: {one}"),
+        names => format!("known changes: {}", names.join(", ")),
     };
     Error::new(
         ErrorKind::ChangeNotFound,
-        format!("there is no change `{session}`"),
+        format!("unknown change `{session}`"),
     )
     .with_hint(hint)
 }

@@ -135,7 +135,7 @@ pub(in crate::ops) fn remove_file(root: &Path, relative: &str) -> Result<()> {
 pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| {
         let message = format!(
-            "cannot make the folder {}",
+            "cannot create the folder {}",
             path.display().to_string().escape_debug()
         );
         Error::new(ErrorKind::FileUnusable, message).with_source(error)
@@ -153,7 +153,7 @@ pub fn temporary_folder(prefix: &str) -> Result<PathBuf> {
         .tempdir()
         .map(tempfile::TempDir::keep)
         .map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "no temporary folder can be made")
+            Error::new(ErrorKind::FileUnusable, "cannot create a temporary folder")
                 .with_source(error)
         })
 }

@@ -33,7 +33,7 @@ impl MergeLock {
         };
         // A link would create a file elsewhere.
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(unusable(std::io::Error::other("it is no file")));
+            return Err(unusable(std::io::Error::other("it is not a file")));
         }
         let file = OpenOptions::new()
             .create(true)

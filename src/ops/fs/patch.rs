@@ -22,22 +22,21 @@ pub(in crate::ops) fn apply_patch(
     let ends = LineEnds::of(old);
     let (text, diff) = (ends.normalize(old), ends.normalize(diff));
     let diff = with_counted_hunks(&diff)?;
-    let patch =
-        Patch::from_str(&diff).map_err(|error| format!("the diff cannot be read: {error}"))?;
+    let patch = Patch::from_str(&diff).map_err(|error| format!("malformed diff: {error}"))?;
     let named = [patch.original(), patch.modified()].into_iter().flatten();
     if let Some(other) = named
         .into_iter()
         .find(|name| *name != DEV_NULL && !names_file(name, target))
     {
-        return Err(format!("the diff is of another file, {other}"));
+        return Err(format!("the diff is for another file: {other}"));
     }
     let (made, removed) = (
         patch.original() == Some(DEV_NULL),
         patch.modified() == Some(DEV_NULL),
     );
     match before {
-        Some(_) if made => return Err("the diff makes a file that is there already".to_owned()),
-        None if removed => return Err("there is no such file".to_owned()),
+        Some(_) if made => return Err("the diff creates a file that exists already".to_owned()),
+        None if removed => return Err("the file does not exist".to_owned()),
         _ => {}
     }
     let mut places = Vec::new();
@@ -60,7 +59,7 @@ pub(in crate::ops) fn apply_patch(
     let mut at = 0;
     for (span, new, number) in places {
         if span.start < at {
-            return Err(format!("hunk {number} changes lines of another one"));
+            return Err(format!("hunk {number} overlaps another hunk"));
         }
         out.push_str(&text[at..span.start]);
         out.push_str(&new);
@@ -70,7 +69,7 @@ pub(in crate::ops) fn apply_patch(
     match (removed, out.is_empty()) {
         (false, _) => Ok(Some(ends.restore(&out))),
         (true, true) => Ok(None),
-        (true, false) => Err("the diff removes the file, and leaves lines of it".to_owned()),
+        (true, false) => Err("the diff deletes the file but keeps some of its lines".to_owned()),
     }
 }
 
@@ -95,10 +94,10 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
         return if text.is_empty() {
             Ok(0)
         } else {
-            Err("holds no line of the file, so its place is not clear")
+            Err("has no line of the file, so its position is unclear")
         };
     }
-    const NOWHERE: &str = "fits nowhere: its lines are not those of the file";
+    const NOWHERE: &str = "does not apply: its lines are not in the file";
     // Searched with the line end before them, the lines are found only at the start of a line.
     let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
     if !lines.ends_with('\n') {
@@ -112,7 +111,7 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
     let finder = memmem::Finder::new(&lines);
     let found = finder.find(text.as_bytes()).ok_or(NOWHERE)?;
     match finder.find(&text.as_bytes()[found + 1..]) {
-        Some(_) => Err("fits in several places"),
+        Some(_) => Err("applies in several places"),
         None => Ok(found),
     }
 }
@@ -160,7 +159,7 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
         }
     }
     if number == 0 {
-        Err("the diff has no hunk".to_owned())
+        Err("the diff has no hunks".to_owned())
     } else {
         Ok(out)
     }
@@ -234,11 +233,11 @@ mod tests {
     fn a_hunk_without_one_clear_place_is_refused() {
         let reason = |diff: &str| applied(diff).unwrap_err();
         assert!(reason("@@ -2 +2 @@\n-two\n+2\n").contains("several places"));
-        assert!(reason("@@ -1 +1 @@\n-four\n+4\n").contains("fits nowhere"));
+        assert!(reason("@@ -1 +1 @@\n-four\n+4\n").contains("does not apply"));
         assert!(reason("@@ -1 +1 @@\n+zero\n").contains("no line of the file"));
         assert!(
             reason("@@ -1,2 +1 @@\n-one\n two\n@@ -2,2 +2 @@\n-two\n three\n")
-                .contains("another one")
+                .contains("overlaps another hunk")
         );
         assert!(reason("one\n").contains("no hunk"));
         assert!(reason("@@ -1 +1 @@\none\n").contains("neither"));
@@ -268,7 +267,11 @@ mod tests {
 
         let remove = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
         assert_eq!(apply_patch("a.txt", Some("one\n"), remove), Ok(None));
-        assert!(applied(remove).unwrap_err().contains("leaves lines"));
+        assert!(
+            applied(remove)
+                .unwrap_err()
+                .contains("keeps some of its lines")
+        );
         assert!(
             apply_patch("a.txt", None, remove).is_err(),
             "it does not exist"

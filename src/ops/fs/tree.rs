@@ -1,4 +1,4 @@
-//! The tree of a project's files as text for a prompt: breadth first, within limits, with counts of what is left out.
+//! The tree of a project's files as text for a prompt: breadth first, within limits, with counts of left-out entries.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -308,7 +308,7 @@ pub(in crate::ops) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
             }
         }
         Ok(None) => {}
-        Err(error) => log::warn!("a .gitignore is ignored: {error}"),
+        Err(error) => log::warn!("cannot use a .gitignore: {error}"),
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }

@@ -11,7 +11,7 @@ use crate::file;
 ///
 /// # Errors
 ///
-/// `FileUnusable` if others can write to it, or it is not a folder.
+/// `FileUnusable` if it is writable by other users, or it is not a folder.
 pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     match check_private(folder) {
         Ok(()) => Ok(file::names_in(folder)?
@@ -19,10 +19,10 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
             .filter_map(|name| name.into_string().ok())
             .collect()),
         Err(error) if file::is_missing(&error) => Ok(Vec::new()),
-        Err(error) => Err(unusable(folder, "cannot be relied on")
+        Err(error) => Err(unusable(folder, "is not safe to use")
             .with_source(error)
             .with_hint(format!(
-                "see who has written to it; then take it over with `chown` and `chmod 700 {}`",
+                "check its content, then run `chown` and `chmod 700 {}`",
                 folder.display().to_string().escape_debug()
             ))),
     }
@@ -47,7 +47,7 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
             let shown = path.display().to_string().escape_debug().to_string();
             return Err(
                 Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
-                    "see what it holds; then take it over with `chown` and `chmod go-w {shown}`"
+                    "check its content, then run `chown` and `chmod go-w {shown}`"
                 )),
             );
         }
@@ -61,11 +61,11 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
 fn written_by_others(metadata: &std::fs::Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     if metadata.uid() != nix::unistd::geteuid().as_raw() {
-        return Some("belongs to someone else");
+        return Some("belongs to another user");
     }
     let is_own_group = metadata.gid() == metadata.uid() && metadata.uid() != 0;
     let others = if is_own_group { 0o002 } else { 0o022 };
-    (metadata.mode() & others != 0).then_some("can be written by others")
+    (metadata.mode() & others != 0).then_some("is writable by other users")
 }
 
 #[cfg(not(unix))]
@@ -84,7 +84,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
         check_private(folder)?;
         write_atomically(folder, name, content, true)
     };
-    write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
+    write().map_err(|error| unusable(folder, "is not writable").with_source(error))
 }
 
 /// Removes a file of a folder that only the user can use. A missing file is no failure.
@@ -99,7 +99,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
 pub fn remove_private(folder: &Path, name: &str) -> Result<()> {
     match std::fs::remove_file(folder.join(name)) {
         Err(error) if !file::is_missing(&error) => {
-            Err(unusable(folder, "cannot be written to").with_source(error))
+            Err(unusable(folder, "is not writable").with_source(error))
         }
         _ => Ok(()),
     }
@@ -118,7 +118,7 @@ pub(in crate::ops) fn write_own(folder: &Path, name: &str, content: &str) -> Res
         }
         write_atomically(folder, name, content, false)
     };
-    write().map_err(|error| unusable(folder, "cannot be written to").with_source(error))
+    write().map_err(|error| unusable(folder, "is not writable").with_source(error))
 }
 
 fn write_atomically(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()> {
@@ -159,10 +159,10 @@ fn check_private(folder: &Path) -> io::Result<()> {
     {
         use std::os::unix::fs::MetadataExt;
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to someone else"));
+            return Err(io::Error::other("it belongs to another user"));
         }
         if metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other("others can write to it"));
+            return Err(io::Error::other("it is writable by other users"));
         }
     }
     Ok(())

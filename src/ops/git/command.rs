@@ -1,4 +1,4 @@
-//! Runs the program git with fixed settings and environment, so that nothing else decides what it does.
+//! Runs the program git with fixed settings and environment, so that its behaviour does not depend on the user or the repository.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -216,7 +216,7 @@ impl Dir {
                     return Err(failed(format!(
                         "the repository's configuration has a filter `{shown}`"
                     ))
-                    .with_hint("a filter with `=` in its name cannot be switched off; rename it"));
+                    .with_hint("a filter with `=` in its name cannot be disabled; rename it"));
                 }
                 guarded.settings.push(join_bytes(name, b"="));
             }
@@ -391,38 +391,34 @@ impl Call {
         self.run().map_err(|stopped| match stopped {
             Stopped::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
-                failed(format!(
-                    "git {name} was ended: it took more than {seconds} s"
-                ))
-                .with_hint("see what it waits for: a hook, a filter, a slow disk")
+                failed(format!("git {name} was killed after {seconds} s"))
+                    .with_hint("check for a hanging hook, a filter or a slow disk")
             }
             Stopped::TooMuchOutput => failed(format!(
-                "git {name} was ended: it printed more than {}",
+                "git {name} was killed: it printed more than {}",
                 file::in_units(MAX_OUTPUT_BYTES)
             )),
             Stopped::Pipe(path) => {
                 let shown = path.display().to_string();
                 let message = format!("`{}` is not a regular file", shown.escape_debug());
                 Error::new(ErrorKind::FileUnusable, message)
-                    .with_hint(format!("git {name} would wait for it: remove it"))
+                    .with_hint(format!("remove it: git {name} would block on it"))
             }
             Stopped::LargeFile(path) => {
                 let shown = path.display().to_string();
                 let message = format!("`{}` is too large", shown.escape_debug());
                 Error::new(ErrorKind::FileUnusable, message)
-                    .with_hint(format!("git {name} would read all of it: remove it"))
+                    .with_hint(format!("remove it: git {name} would read all of it"))
             }
             Stopped::Failed(error) if error.kind() == io::ErrorKind::NotFound => {
                 failed("git is not installed").with_hint("install git 2.25 or newer")
             }
-            Stopped::Failed(error) => {
-                failed(format!("git {name} cannot be run")).with_source(error)
-            }
+            Stopped::Failed(error) => failed(format!("cannot run git {name}")).with_source(error),
         })
     }
 
     fn run(&self) -> Result<Output, Stopped> {
-        // Files instead of pipes: a process that a hook leaves behind could hold a pipe open.
+        // Files instead of pipes: a leftover process of a hook could hold a pipe open.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
         command
@@ -517,18 +513,22 @@ impl Output {
         let end = match (self.code, words.is_empty()) {
             (Some(_), false) => words,
             (Some(code), true) => format!("exit code {code}"),
-            (None, _) => format!("it was ended by a signal {words}"),
+            (None, _) => format!("killed by a signal {words}"),
         };
         let error = failed(format!("git {name} failed")).with_source(end);
         if self.met_a_lock() {
-            return error.with_hint("if no other git is running, remove the lock that it names");
+            return error.with_hint(
+                "if no other git process is running, remove the lock file that git names",
+            );
         }
         if self.stderr.contains("dubious ownership") {
-            return error.with_hint("if you trust it, add it to `safe.directory` as git says");
+            return error.with_hint(
+                "if you trust the repository: `git config --global --add safe.directory PATH`",
+            );
         }
         if self.stderr.contains(" filter '") {
             return error
-                .with_hint("filters must be in your own configuration: `git config --global`");
+                .with_hint("define the filter in your own configuration: `git config --global`");
         }
         error
     }

@@ -17,7 +17,7 @@ use crate::ops::fs::MAX_FILE_BYTES;
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Changed {
-    /// Path, with replacement characters for what is not UTF-8.
+    /// Path, with replacement characters for invalid UTF-8.
     pub path: String,
     /// Kind of the change.
     pub status: Status,
@@ -69,7 +69,7 @@ pub struct Diff {
 /// A file that has changed and is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
-    /// Path, with replacement characters for what is not UTF-8.
+    /// Path, with replacement characters for invalid UTF-8.
     pub path: String,
     /// The reason.
     pub why: String,
@@ -170,7 +170,7 @@ impl Repository {
     }
 }
 
-/// Handling of files that git was told not to look at.
+/// Handling of files with the flags `assume-unchanged` or `skip-worktree`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hidden {
     /// Respect the flags: the user has set them.
@@ -297,7 +297,7 @@ impl Record {
         };
         let moved = |from| LeftOut {
             path: lossy(from),
-            why: format!("it was moved away; {why}"),
+            why: format!("it was renamed; {why}"),
             kind,
         };
         std::iter::once(here).chain(self.from.as_deref().map(moved))
@@ -334,7 +334,7 @@ impl OversizedFile {
     }
 }
 
-/// What every diff is made with. Larger files count as binary.
+/// Arguments of every diff. Larger files count as binary.
 const WORDS: [&str; 7] = [
     "diff-tree",
     "-r",
@@ -470,7 +470,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Returns the ids of texts among what git takes for binary: a NUL byte in a script, or an attribute of the
+    /// Returns the ids of texts that git takes for binary: a NUL byte in a script, or an attribute of the
     /// repository, is enough for that, and would hide it from a reviewer.
     fn disguised_texts(&self, sizes: &Sizes, limits: DiffLimits) -> Result<HashSet<String>> {
         let binary = self.records.iter().filter(|record| record.binary);
@@ -608,7 +608,7 @@ fn why_left_out(
         .flatten();
     let size = size_of(record, sizes);
     if names.any(|path| leave_out(&lossy(path))) {
-        Some("by its name it may hold secrets".to_owned())
+        Some("its name suggests secrets".to_owned())
     } else if size > 2 * MAX_FILE_BYTES {
         Some(format!("it is too large: {}", file::in_units(size)))
     } else if record.binary && !is_text {
@@ -663,9 +663,9 @@ fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
         return;
     }
     let why = if size > limits.file {
-        "its diff is too long"
+        "its diff is too large"
     } else {
-        "there is no room left for its diff"
+        "the limit for all diffs is reached"
     };
     diff.left_out
         .extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
@@ -700,7 +700,7 @@ fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// Reads what git prints with `--raw --numstat -z`: all files twice, in the same order.
+/// Parses the output of `--raw --numstat -z`: all files twice, in the same order.
 fn records(output: &[u8]) -> Result<Vec<Record>> {
     let broken = || not_understood("diff-tree");
     let mut parts = output.split(|&byte| byte == 0);

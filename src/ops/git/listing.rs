@@ -77,7 +77,7 @@ impl Repository {
         entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&wanted));
         if entries.len() > MAX_DEFINITIONS {
             return Err(failed(format!(
-                "over {MAX_DEFINITIONS} files define something at {commit}"
+                "more than {MAX_DEFINITIONS} definition files at {commit}"
             )));
         }
         let texts = self.texts_of(commit, entries)?;

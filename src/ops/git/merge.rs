@@ -105,7 +105,7 @@ impl Repository {
         let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
         let found = RefRecords::read(&self.dir, &[&source, &target])?;
         let no_branch =
-            |name: &str| failed(format!("there is no branch `{}`", name.escape_debug()));
+            |name: &str| failed(format!("branch `{}` does not exist", name.escape_debug()));
         let tip = found.find(&source).ok_or_else(|| no_branch(branch))?;
         check_tip(&tip.commit)?;
         let target = found.find(&target).ok_or_else(|| no_branch(into))?;
@@ -122,9 +122,9 @@ impl Repository {
             return Ok(MergeOutcome::Already);
         }
         if onto.is_some_and(|onto| onto != target.commit) {
-            let message = format!("`{into}` has moved since `{branch}` was made");
+            let message = format!("`{into}` has new commits since `{branch}` was created");
             return Err(Error::new(ErrorKind::VerdictStale, message)
-                .with_hint("merge the branch by hand, or do it anew"));
+                .with_hint("merge the branch manually, or start again"));
         }
 
         let mut parents = vec![target.commit.as_str()];
@@ -152,7 +152,7 @@ impl Repository {
         if let Some(now) = now.filter(|now| now.is_head) {
             if now.commit != target.commit {
                 return Err(
-                    failed("what is checked out has changed meanwhile").with_hint("try again")
+                    failed("the checked-out branch changed in the meantime").with_hint("try again")
                 );
             }
             return self.follow(&target.commit, commit);
@@ -163,7 +163,7 @@ impl Repository {
                 "`{into}` is checked out in `{}`",
                 place.escape_debug()
             ))
-            .with_hint("merge from there, or check out another branch there"));
+            .with_hint("merge in that folder, or check out another branch there"));
         }
         move_branch(
             &self.dir,
@@ -198,10 +198,10 @@ impl Repository {
         let refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
         if refused && !names.is_empty() {
             return Err(failed(format!(
-                "work that is in no commit is in the way: {}",
+                "uncommitted changes would be overwritten: {}",
                 some_names(&names)
             ))
-            .with_hint("commit it, or put it aside with `git stash -u`; then try again"));
+            .with_hint("commit them, or run `git stash -u`; then try again"));
         }
         // Interrupted: the files that git has written held no other work, so they can be restored.
         if !refused && names.is_empty() && !self.in_the_way(&steps)?.is_empty() {
@@ -288,15 +288,16 @@ impl Repository {
         };
         let Some(target) = found.find(&into) else {
             return Err(failed(format!(
-                "there is no branch `{}`",
+                "branch `{}` does not exist",
                 merged_into.escape_debug()
             )));
         };
 
         if !self.holds(target, tip)? {
             return Err(
-                failed(format!("`{branch}` is not merged into `{merged_into}`"))
-                    .with_hint(format!("to lose its commits, say `git branch -D {branch}`")),
+                failed(format!("`{branch}` is not merged into `{merged_into}`")).with_hint(
+                    format!("to delete it with its commits: `git branch -D {branch}`"),
+                ),
             );
         }
         if let Some(place) = &tip.checked_out_in {
@@ -364,7 +365,7 @@ impl Repository {
     ) -> Result<MergedTree> {
         if bases.is_empty() {
             return Err(failed(format!(
-                "{ours} and {theirs} have no history in common"
+                "{ours} and {theirs} have unrelated histories"
             )));
         }
         let scratch = TempRepository::new(&self.dir, ours)?;
@@ -473,7 +474,7 @@ fn put_back(dir: &Dir, steps: &[PathChange]) -> Result<()> {
             paths.extend([step.path.as_slice(), b"\0"].concat());
         } else if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             let removed = std::fs::remove_file(&path);
-            removed.map_err(|error| failed("a file cannot be put back").with_source(error))?;
+            removed.map_err(|error| failed("cannot restore a file").with_source(error))?;
         }
     }
     dir.call(&["update-index", "--replace", "-z", "--index-info"])
@@ -496,9 +497,9 @@ fn conflict(branch: &str, into: &str, names: &[String]) -> Error {
     let names = some_names(names);
     Error::new(
         ErrorKind::MergeConflict,
-        format!("`{branch}` and `{into}` contradict each other in {names}"),
+        format!("merge conflict between `{branch}` and `{into}` in {names}"),
     )
     .with_hint(format!(
-        "merge `{into}` into `{branch}` and settle it there"
+        "merge `{into}` into `{branch}` and resolve the conflict there"
     ))
 }

@@ -1,4 +1,4 @@
-//! The door to git: the one program it is used through, and what is never left to a repository to decide.
+//! The only access to git: one program, with settings that a repository cannot override.
 //!
 //! The processes that work in a worktree are not trusted. Every command names the repository and the worktree it is
 //! for, no hook and no program that a repository names is run, not even at the merge into the user's branch, and

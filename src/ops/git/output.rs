@@ -1,4 +1,4 @@
-//! Output of git: names, fields and the error for what cannot be parsed.
+//! Output of git: names, fields and the error for malformed output.
 
 use super::command::failed;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::error::Error;
 /// Maximum number of names in a message.
 const MAX_LISTED_NAMES: usize = 8;
 
-/// Returns output as text, with a replacement character for what is not UTF-8.
+/// Returns output as text, with replacement characters for invalid UTF-8.
 pub(super) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -19,8 +19,7 @@ pub(super) fn split_at_tab(field: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns the error for output of a git command that cannot be parsed.
 pub(super) fn not_understood(name: &str) -> Error {
-    failed(format!("what git {name} prints is not understood"))
-        .with_hint("git 2.25 or newer is needed")
+    failed(format!("unexpected output of git {name}")).with_hint("install git 2.25 or newer")
 }
 
 /// Returns the first of some names, for a message.

@@ -64,7 +64,7 @@ impl RefRecords {
                     leads_to: (!symref.is_empty()).then(|| lossy(symref)),
                     checked_out_in: (!place.is_empty()).then(|| path_of(place)),
                 }),
-                // Something else than a commit, or what follows the last record.
+                // Not a commit, or the rest after the last record.
                 [_, _, _, _, _, _, _] | [b"\n" | b""] => {}
                 _ => return Err(not_understood("for-each-ref")),
             }
@@ -92,7 +92,7 @@ pub(super) fn branch_ref(branch: &str) -> Result<String> {
     if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
         return Err(Error::new(
             ErrorKind::NameInvalid,
-            format!("`{}` is no branch", branch.escape_debug()),
+            format!("invalid branch name `{}`", branch.escape_debug()),
         ));
     }
     Ok(format!("refs/heads/{branch}"))

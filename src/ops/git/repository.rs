@@ -62,9 +62,8 @@ impl Repository {
             }
         };
         let common = root.join(common).canonicalize();
-        let common = common.map_err(|error| {
-            failed("the repository's folder cannot be found").with_source(error)
-        })?;
+        let common = common
+            .map_err(|error| failed("cannot find the repository's folder").with_source(error))?;
         let dir = Dir::new(git, &common, &git_dir, &top);
         Ok(Self {
             root: top,
@@ -96,8 +95,8 @@ impl Repository {
 
         // Without a commit, or with a branch or tag that is named `HEAD`.
         let commit = commit_at(&self.dir, "HEAD")?.ok_or_else(|| {
-            Error::new(ErrorKind::NoCommits, "the repository has no commit yet")
-                .with_hint("make the first one: `git add -A && git commit -m Start`")
+            Error::new(ErrorKind::NoCommits, "the repository has no commits")
+                .with_hint("create the first one: `git add -A && git commit -m Start`")
         })?;
         Ok(Head {
             commit,
@@ -309,8 +308,8 @@ impl Repository {
     /// Resolves a name to a commit that must exist.
     pub(super) fn known(&self, reference: &str) -> Result<String> {
         self.commit_of(reference)?.ok_or_else(|| {
-            failed(format!("there is no commit `{}`", reference.escape_debug()))
-                .with_hint("name a branch or a commit; `git branch -a` lists the branches")
+            failed(format!("unknown commit `{}`", reference.escape_debug()))
+                .with_hint("use a branch, a tag or a commit; list branches with `git branch -a`")
         })
     }
 
@@ -350,19 +349,18 @@ fn check_kind(root: &Path, kind: &Output) -> Result<()> {
             ErrorKind::NotARepository,
             format!("`{shown}` is not in a git repository"),
         )
-        .with_hint("make one with `git init`, and commit what is there"));
+        .with_hint("create one: `git init && git add -A && git commit -m Start`"));
     }
     if !kind.stdout.ends_with(b"true\n") {
         let bare = kind.stdout.starts_with(b"true");
         let what = if bare {
             "is a bare repository"
         } else {
-            "is part of git's own folder"
+            "is inside a `.git` folder"
         };
         return Err(
-            Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}")).with_hint(
-                "work in a folder that has the files; of a bare repository, make a clone",
-            ),
+            Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
+                .with_hint("run it in a working tree; clone a bare repository first"),
         );
     }
     Ok(())

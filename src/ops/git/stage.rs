@@ -155,7 +155,7 @@ impl IndexListing {
         self.nested.iter().map(|path| lossy(path)).collect()
     }
 
-    /// Clears the flags of files that git was told not to look at.
+    /// Clears the flags `assume-unchanged` and `skip-worktree`.
     pub(super) fn show_hidden(&self, dir: &Dir, env: &Env) -> Result<()> {
         if self.hidden.is_empty() {
             return Ok(());
@@ -178,14 +178,14 @@ impl IndexListing {
         }
         if self.staged_bytes > MAX_STAGED_BYTES {
             return Err(failed(format!(
-                "the work tree holds {} in files that are new or changed, over {}",
+                "new and changed files have {}, the limit is {}",
                 file::in_units(self.staged_bytes),
                 file::in_units(MAX_STAGED_BYTES)
             ))
             .with_hint("remove the large files, or list them in .gitignore"));
         }
 
-        // `git add` would run `git status` in a submodule, with the settings that whoever works there has given it.
+        // `git add` would run `git status` in a submodule, with settings that an agent may have written.
         let oversized = self.oversized.iter().map(|file| &file.path);
         let paths = self.links.iter().chain(&self.nested).chain(oversized);
         let without = paths.map(|path| join_bytes(b":(top,exclude,literal)", path));

@@ -27,7 +27,7 @@ impl TempRepository {
     /// known.
     pub(super) fn new(of: &Dir, id: &str) -> Result<Self> {
         Self::make(of, id)
-            .map_err(|error| failed("a temporary folder cannot be made").with_source(error))
+            .map_err(|error| failed("cannot create a temporary folder").with_source(error))
     }
 
     #[expect(
@@ -74,7 +74,7 @@ impl TempRepository {
         };
         match copy() {
             Err(error) if !file::is_missing(&error) => {
-                Err(failed("git's index cannot be copied").with_source(error))
+                Err(failed("cannot copy git's index").with_source(error))
             }
             _ => Ok(()),
         }

@@ -55,7 +55,7 @@ pub(super) fn wait_for_exit(
 
 /// Wakes the caller as soon as a child process exits.
 ///
-/// A thread blocks in `waitid` and reports the exit through a channel, so that nobody has to poll. `WNOWAIT` leaves
+/// A thread blocks in `waitid` and reports the exit through a channel, so that polling is not needed. `WNOWAIT` leaves
 /// the child for `try_wait` to reap: its pid stays valid, and a signal sent to it cannot hit another process. Without
 /// such a thread (another system than Linux, or no thread to be had) the child is polled.
 struct ExitNotice {

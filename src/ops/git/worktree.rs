@@ -98,7 +98,7 @@ impl Repository {
         };
         if found.find(&mark).is_none() {
             return Err(failed(format!(
-                "there is a branch `{branch}` that agentd has not made"
+                "branch `{branch}` exists, but was not created by agentd"
             ))
             .with_hint("choose another name, or rename that branch with `git branch -m`"));
         }
@@ -161,7 +161,7 @@ impl Repository {
         add.arg(&path).arg(branch).ok()?;
         let git_dir = self
             .registered(&path)?
-            .ok_or_else(|| failed("git does not know its new worktree"))?;
+            .ok_or_else(|| failed("git does not list its new worktree"))?;
         let worktree = self.worktree_at(branch, &path, &git_dir);
         // Git writes the index last: without one, creating the worktree was interrupted.
         worktree
@@ -218,7 +218,7 @@ impl Repository {
             if !names.is_empty() {
                 let shown = some_names(&names);
                 return Err(failed(format!(
-                    "the worktree holds work that is in no commit: {shown}"
+                    "the worktree has uncommitted changes: {shown}"
                 )));
             }
         }
@@ -271,7 +271,7 @@ impl Worktree {
             self.check_branch()?;
         }
         tip.cloned()
-            .ok_or_else(|| failed(format!("the branch `{}` is gone", self.branch)))
+            .ok_or_else(|| failed(format!("branch `{}` no longer exists", self.branch)))
     }
 
     /// Commits all changed files that are not ignored; `None` if nothing has changed.
@@ -297,10 +297,10 @@ impl Worktree {
         let nested = listing.nested();
         if !nested.is_empty() {
             return Err(failed(format!(
-                "there are repositories inside the work tree: {}",
+                "the work tree contains other repositories: {}",
                 some_names(&nested)
             ))
-            .with_hint("remove their `.git`, or them; their files would not be in the commit"));
+            .with_hint("remove them or their `.git` folders; their files would not be committed"));
         }
         if !listing.oversized().is_empty() {
             let names: Vec<String> = listing
@@ -308,11 +308,10 @@ impl Worktree {
                 .iter()
                 .map(|file| format!("{} ({})", lossy(&file.path), file::in_units(file.size)))
                 .collect();
-            return Err(failed(format!(
-                "there are files that are too large to be committed: {}",
-                some_names(&names)
-            ))
-            .with_hint("remove them, or list them in .gitignore"));
+            return Err(
+                failed(format!("files too large to commit: {}", some_names(&names)))
+                    .with_hint("remove the files, or list them in .gitignore"),
+            );
         }
 
         listing.show_hidden(&dir, &[])?;
@@ -388,7 +387,7 @@ impl Worktree {
             }
             Ok(_) => Err(unusable(
                 &self.path,
-                "is no folder any more",
+                "is no longer a folder",
                 "it was replaced",
             )),
             Err(error) => Err(unusable(&self.path, "cannot be used", error)),
@@ -444,7 +443,7 @@ impl Worktree {
             }
             fs::write(&link, &right)
         };
-        mend().map_err(|error| unusable(&link, "cannot be mended", error))
+        mend().map_err(|error| unusable(&link, "cannot be repaired", error))
     }
 
     /// Restores the link from git's folder of the worktree to its repository.
@@ -478,7 +477,7 @@ impl Worktree {
             Err(_) => Ok(()),
         };
         let mended = removed.and_then(|()| fs::write(&link, &right));
-        mended.map_err(|error| unusable(&link, "cannot be mended", error))
+        mended.map_err(|error| unusable(&link, "cannot be repaired", error))
     }
 
     /// Removes the lock of a git process that was killed with its turn.

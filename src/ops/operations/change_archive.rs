@@ -44,9 +44,9 @@ impl Act for ChangeArchive {
 
         if !has_change(site.root, session) {
             return Ok(if site.root.join(&to).is_dir() {
-                step.done(format!("it is in {to}"))
+                step.done(format!("already in {to}"))
             } else {
-                step.not_done("its folder is gone")
+                step.not_done("its folder is missing")
             });
         }
 
@@ -80,7 +80,7 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
     match to.symlink_metadata() {
         Err(error) if file::is_missing(&error) => fs::rename(root.join(from), to),
         Err(error) => Err(error),
-        Ok(_) => Err(io::Error::other("something of this name is there")),
+        Ok(_) => Err(io::Error::other("the target exists already")),
     }
 }
 

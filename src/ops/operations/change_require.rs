@@ -17,16 +17,17 @@ impl Operation for ChangeRequire {
 impl Inspect for ChangeRequire {
     fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let Some(session) = site.session else {
-            return Err(Error::new(
-                ErrorKind::ChangeNotFound,
-                "this mode works on a change, and none was named",
-            )
-            .with_hint("name one with --change; `agentd review` judges your working tree"));
+            return Err(
+                Error::new(ErrorKind::ChangeNotFound, "this mode needs a change").with_hint(
+                    "pass one with --change; to review your working tree, run `agentd review`",
+                ),
+            );
         };
 
         if artifacts(site.root, session, &[PROPOSAL_FILE.to_owned()])?.is_empty() {
-            let message = format!("the change `{session}` has no {PROPOSAL_FILE}");
-            return Err(Error::new(ErrorKind::ChangeNotFound, message).with_hint("plan it first"));
+            let message = format!("change `{session}` has no {PROPOSAL_FILE}");
+            return Err(Error::new(ErrorKind::ChangeNotFound, message)
+                .with_hint(format!("plan it first: `agentd plan {session}`")));
         }
         Ok(Inspection::default())
     }

@@ -41,7 +41,7 @@ impl Act for ChecksAgain {
         if result.result != Some(StepOutcome::Failed) {
             return Ok(result);
         }
-        let detail = format!("with what has changed meanwhile, {}", result.detail);
+        let detail = format!("after the merge of newer changes: {}", result.detail);
         Ok(StepResult {
             done: false,
             detail,

@@ -8,10 +8,10 @@ use crate::ops::checks::{CheckJob, checks_report, run_checks};
 use crate::ops::{Act, Inspect, Inspection, Operation, Site, Step, TurnEnd};
 
 /// Hint if the checks of a change were stopped.
-pub(super) const RUN_AGAIN: &str = "go on with `agentd run`: they are run again";
+pub(super) const RUN_AGAIN: &str = "run them again with `agentd run`";
 
 /// Hint if the checks of a review were stopped.
-const REVIEW_AGAIN: &str = "`agentd review` runs them again";
+const REVIEW_AGAIN: &str = "run them again with `agentd review`";
 
 pub(crate) struct ChecksRun;
 
@@ -95,7 +95,7 @@ pub(super) fn checks_item(report: &str) -> (ContextItem, String) {
 /// Returns the number of checks that passed, and the names of those that failed.
 fn summary(checks: &[Check]) -> String {
     if checks.is_empty() {
-        return "there are no checks".to_owned();
+        return "no checks configured".to_owned();
     }
 
     let passed = checks.iter().filter(|check| check.passed()).count();

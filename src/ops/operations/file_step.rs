@@ -19,7 +19,7 @@ pub(super) fn current_bytes(root: &Path, relative: &str) -> io::Result<Option<Ve
 
 /// Returns the result of a step without a session.
 pub(super) fn no_session(step: &Step) -> StepResult {
-    step.not_done("nothing is written without a session; name one with --change")
+    step.not_done("files are only written in a session; pass one with --change")
 }
 
 /// Writes or removes the file of a step.

@@ -9,10 +9,10 @@ use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 
 /// Reason why an existing file is not changed by an agent whose prompt did not show it.
-const NOT_SHOWN: &str = "it is there, and the prompt did not show it; show it with --file";
+const NOT_SHOWN: &str = "the file exists, but the prompt did not show it; show it with --file";
 
 /// Reason why a text that leaves out lines does not replace a file.
-const LINES_OMITTED: &str = "a line of it stands for lines that are left out";
+const LINES_OMITTED: &str = "a line of it is a placeholder for omitted lines";
 
 /// Phrases of agents for lines that they do not write out.
 const OMISSION_PHRASES: [&str; 6] = [
@@ -66,7 +66,7 @@ impl Act for FilesEdit {
             return Step::on_request(effect, None).refuse(NOT_SHOWN);
         }
         if shown != current.as_deref().map(blob_id) {
-            return Step::on_request(effect, shown).refuse("it is not as the prompt shows it");
+            return Step::on_request(effect, shown).refuse("the file differs from the prompt");
         }
 
         let effect = remove_code_fence(effect);
@@ -92,7 +92,10 @@ fn limit_size(step: Step) -> Step {
         .as_ref()
         .map_or(0, |content| content.len() as u64);
     if size > MAX_FILE_BYTES {
-        step.refuse(format!("it is over {}", file::in_units(MAX_FILE_BYTES)))
+        step.refuse(format!(
+            "it is larger than {}",
+            file::in_units(MAX_FILE_BYTES)
+        ))
     } else {
         step
     }

@@ -67,7 +67,7 @@ impl Act for GitCommit {
                 StepOutcome::Committed,
             ),
             (false, false) => (
-                "the agent has committed it".to_owned(),
+                "already committed by the agent".to_owned(),
                 StepOutcome::Committed,
             ),
             (false, true) => ("nothing to commit".to_owned(), StepOutcome::Nothing),

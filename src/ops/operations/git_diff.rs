@@ -66,17 +66,14 @@ impl Inspect for GitDiff {
 
         let (change, session) = site.require_change(&self.id())?;
         // Edits that a person has made in the worktree are judged with the rest.
-        let message = format!("agentd({session}): what was changed by hand");
+        let message = format!("agentd({session}): manual edits");
         let commit = change.worktree.commit_all(&message)?.commit;
         let comparison = self.compare(site, Some(commit))?;
         let base = short_commit(&change.opened.base);
 
         if comparison.is_empty {
-            let message = format!(
-                "`{session}` has changed nothing since {base}, so there is nothing to review"
-            );
-            let hint =
-                format!("`agentd revise {session} --note \"…\"` says what is still to be done");
+            let message = format!("nothing to review: `{session}` has no changes since {base}");
+            let hint = format!("describe the missing work: `agentd revise {session} --note \"…\"`");
             return Err(Error::new(ErrorKind::NothingToReview, message).with_hint(hint));
         }
         if comparison.shows_nothing {
@@ -214,7 +211,7 @@ fn inspect_working_tree(review: &ReviewSite<'_>) -> Result<Inspection> {
 fn diff_inspection(text: String, result: StepResult) -> Inspection {
     let item = ContextItem::new(ContextKind::Artifact, "changes.diff", text);
     Inspection {
-        items: vec![(item, "what has changed".to_owned())],
+        items: vec![(item, "the changes".to_owned())],
         result: Some(result),
     }
 }
@@ -300,7 +297,7 @@ fn nothing_shown(hidden: &[LeftOut]) -> Error {
         .iter()
         .map(|file| format!("\n  {file}"))
         .collect();
-    let message = format!("nothing of what has changed can be shown to a reviewer:{list}");
+    let message = format!("none of the changed files can be shown to a reviewer:{list}");
     Error::new(ErrorKind::NothingToReview, message)
 }
 

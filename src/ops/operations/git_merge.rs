@@ -72,7 +72,7 @@ impl GitMerge {
     fn merge(&self, change: &ChangeSite<'_>, step: &Step) -> Result<String> {
         let branch = &change.opened.branch;
         let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
-            return Ok(format!("the branch {branch} is left for you to merge"));
+            return Ok(format!("branch {branch} is ready for you to merge"));
         };
 
         let request = MergeRequest {
@@ -85,10 +85,10 @@ impl GitMerge {
             check_tip: &|tip| self.check_tip(change, tip),
         };
         match change.repository.merge_checked(&request) {
-            Ok(MergeOutcome::Already) => Ok(format!("{branch} is merged into {onto}")),
+            Ok(MergeOutcome::Already) => Ok(format!("{branch} was already merged into {onto}")),
             Ok(_) => Ok(format!("merged {branch} into {onto}")),
             Err(error) if error.kind() == ErrorKind::MergeConflict => Err(error.with_hint(
-                format!("the branch {branch} has all of it; try again, or merge it by hand"),
+                format!("all work is on branch {branch}; try again, or merge it manually"),
             )),
             Err(error) => Err(error),
         }
@@ -111,7 +111,7 @@ impl GitMerge {
         }
 
         let message = format!(
-            "{} is not what was judged any more: it is at {}",
+            "{} changed since the review: it is at {}",
             change.opened.branch,
             short_commit(tip)
         );

@@ -28,7 +28,7 @@ impl Inspect for ReviewRequire {
         let (change, session) = site.require_change(&self.id())?;
         let refuse = |reason: String| {
             Error::new(ErrorKind::VerdictStale, reason)
-                .with_hint(format!("`agentd review {session}` reviews it as it is now"))
+                .with_hint(format!("review it again: `agentd review {session}`"))
         };
 
         let commit = reviewed_commit(change, session).map_err(refuse)?;
@@ -36,7 +36,7 @@ impl Inspect for ReviewRequire {
         match stale.first() {
             None => Ok(Inspection::default()),
             Some(first) => Err(refuse(format!(
-                "{} files have changed since the review passed {}, such as {first}",
+                "{} files changed since the review of {}, such as {first}",
                 stale.len(),
                 short_commit(commit)
             ))),
@@ -58,12 +58,10 @@ fn reviewed_commit<'a>(
     let passed = review.filter(|review| review.verdict == Some(ReviewResult::Pass));
     let diff = passed.and_then(|review| review.results.get(&OperationId::GitDiff));
     let Some(diff) = diff else {
-        return Err(format!("no review has passed `{session}`"));
+        return Err(format!("`{session}` has not passed a review"));
     };
     if has_outcome(OperationId::ChecksRun, StepOutcome::Failed) {
-        return Err(format!(
-            "the checks of `{session}` failed when it was reviewed"
-        ));
+        return Err(format!("the checks of `{session}` failed in its review"));
     }
     if has_outcome(OperationId::FindingsNote, StepOutcome::Blocking) {
         return Err(format!("the review of `{session}` has open findings"));

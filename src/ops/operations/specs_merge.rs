@@ -48,7 +48,7 @@ impl Act for SpecsMerge {
         };
         // The folder is gone if the change was archived, and its specs were merged before that.
         if !has_change(site.root, session) {
-            return Ok(step.done("its specs are merged"));
+            return Ok(step.done("its specs were already merged"));
         }
 
         let today = step.content.as_deref().unwrap_or_default();
@@ -59,7 +59,7 @@ impl Act for SpecsMerge {
                 } else {
                     StepOutcome::Merged
                 };
-                step.done(format!("specs that are merged: {count}"))
+                step.done(format!("specs merged: {count}"))
                     .with_outcome(outcome, None)
             }
             Err(error) => step.failed(&error),
@@ -98,7 +98,7 @@ fn merge_target(
 ) -> Result<bool> {
     let target = target_name(change);
     let Some(tip) = tip else {
-        let message = format!("there is no commit `{target}`");
+        let message = format!("unknown commit `{target}`");
         return Err(Error::new(ErrorKind::GitFailed, message));
     };
 
@@ -111,7 +111,7 @@ fn merge_target(
     change
         .worktree
         .commit(&format!("agentd({session}): archive"))?;
-    let message = format!("agentd({session}): what has changed in {target} meanwhile");
+    let message = format!("agentd({session}): merge {target}");
     match change.worktree.merge_from(tip, &message, specs)? {
         WorktreeMerge::UpToDate | WorktreeMerge::Done(_) => Ok(has_moved),
         WorktreeMerge::Conflict(paths) => Err(file_conflict(session, target, &paths)),
@@ -179,18 +179,18 @@ fn spec_conflict(session: &SessionId, path: &str, conflicts: &[SpecConflict]) ->
         .iter()
         .map(|conflict| format!("\n  {path}: {}: {}", conflict.section, conflict.why))
         .collect();
-    let message = format!("the specs of `{session}` and of the project do not go together:{list}");
-    let hint = format!("make both say the same, then `agentd review {session}` once more");
+    let message =
+        format!("merge conflict between the specs of `{session}` and of the project:{list}");
+    let hint = format!("edit one side to match the other, then run `agentd review {session}`");
     Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
 }
 
 /// Returns the error for other files that both sides have changed.
 fn file_conflict(session: &SessionId, target: &str, paths: &[String]) -> Error {
     let message = format!(
-        "`{target}` has changed the same lines as `{session}`: {}",
+        "merge conflict between `{target}` and `{session}` in {}",
         paths.join(", ")
     );
-    let hint =
-        format!("merge `{target}` in its work tree, then `agentd review {session}` once more");
+    let hint = format!("merge `{target}` in its worktree, then run `agentd review {session}`");
     Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
 }

@@ -83,7 +83,7 @@ impl Act for TasksTick {
         };
         let content = step.content.as_deref().unwrap_or_default();
         let Ok(claims) = serde_json::from_str::<Claims>(content) else {
-            return Ok(step.not_done("what was claimed cannot be read"));
+            return Ok(step.not_done("cannot parse the task reports"));
         };
 
         // An agent can make files unreadable. That must not make the change fail for good, so it is a result.

@@ -24,7 +24,7 @@ pub(super) fn close_change(
 
     let worktree = repository.worktree(&opened.branch, &path)?;
     if let Some(worktree) = worktree.filter(|_| path.is_dir()) {
-        worktree.commit(&format!("agentd({change}): what was left"))?;
+        worktree.commit(&format!("agentd({change}): remaining edits"))?;
         repository.remove_worktree(&worktree, Leftover::Kept)?;
     }
     if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {

@@ -59,7 +59,7 @@ pub fn decide(
 
         let status = find_status(session)?;
         if abandons && let Err(error) = close_change(context, change, &status.state) {
-            log::warn!("its work tree stays: {error}");
+            log::warn!("cannot remove the worktree: {error}");
         }
         Ok(status)
     })
@@ -71,8 +71,8 @@ fn check_decision(change: &SessionId, decision: Decision, next: &NextStep) -> Re
         return Ok(());
     };
     let hint = match next {
-        NextStep::Ready { .. } => format!("`agentd run {change}` goes on with it"),
-        _ => format!("`agentd change show {change}` tells how it stands"),
+        NextStep::Ready { .. } => format!("continue it with `agentd run {change}`"),
+        _ => format!("see its status with `agentd change show {change}`"),
     };
     let message = format!("`{change}` {reason}");
     Err(Error::new(ErrorKind::NotWaiting, message).with_hint(hint))
@@ -83,12 +83,14 @@ fn refusal(decision: Decision, next: &NextStep) -> Option<&'static str> {
     match (decision, next) {
         (_, NextStep::Over { done: true }) => Some("is archived"),
         (Decision::Approve | Decision::Waive, NextStep::Over { .. }) => {
-            Some("is given up; only `revise` takes it up again")
+            Some("was abandoned; only `revise` reopens it")
         }
-        (Decision::Reject | Decision::Cancel, NextStep::Over { .. }) => Some("is given up already"),
-        (Decision::Waive, NextStep::Person { .. }) => Some("waits for a person"),
+        (Decision::Reject | Decision::Cancel, NextStep::Over { .. }) => {
+            Some("was already abandoned")
+        }
+        (Decision::Waive, NextStep::Person { .. }) => Some("is waiting for your decision"),
         (Decision::Approve | Decision::Waive | Decision::Reject, NextStep::Ready { .. }) => {
-            Some("does not wait for anyone")
+            Some("is not waiting for a decision")
         }
         _ => None,
     }

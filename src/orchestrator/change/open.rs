@@ -82,7 +82,7 @@ pub fn open_change(
                 opened.request
             );
             return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(format!(
-                "`agentd run {change}` continues it; `agentd revise {change} --note \"…\"` changes it"
+                "continue it with `agentd run {change}`, or change it with `agentd revise {change} --note \"…\"`"
             )));
         }
         find_status(session)
@@ -121,7 +121,7 @@ pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
 
 /// Returns the message of a commit that holds edits made by hand.
 pub(super) fn commit_message_for_edits(change: &SessionId) -> String {
-    format!("agentd({change}): what was changed by hand")
+    format!("agentd({change}): manual edits")
 }
 
 fn new_change(
@@ -132,12 +132,12 @@ fn new_change(
 ) -> Result<Opened> {
     if change.as_str() == paths::ARCHIVE_NAME {
         let message = format!(
-            "a change cannot be named `{change}`: archived changes are kept under that name"
+            "a change cannot be named `{change}`: the name is reserved for archived changes"
         );
         return Err(Error::new(ErrorKind::NameInvalid, message).with_hint("choose another name"));
     }
     if state.turns > 0 {
-        let message = format!("`{change}` is a session without a branch of its own");
+        let message = format!("session `{change}` exists already and is not a change");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
     }
 
@@ -146,16 +146,14 @@ fn new_change(
     let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if full(&workspace.root) != full(&repository.root) {
         let top = repository.root.display().to_string();
-        let message =
-            "the project is a folder of a larger repository, and changes are led at its top";
+        let message = "the project is a folder of a larger repository; changes need the top folder";
         return Err(Error::new(ErrorKind::NotARepository, message)
-            .with_hint(format!("work with `-C {}`", top.escape_debug())));
+            .with_hint(format!("use `-C {}`", top.escape_debug())));
     }
     let head = repository.head()?;
     let branch = format!("{BRANCH_PREFIX}{change}");
     if repository.branch_exists(&branch)? {
-        let message =
-            format!("there is a branch `{branch}`, and no change of this ledger has made it");
+        let message = format!("branch `{branch}` exists already and belongs to no change");
         let hint = format!("choose another name, or remove it with `git branch -D {branch}`");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(hint));
     }
@@ -167,7 +165,7 @@ fn new_change(
     let uncommitted = repository.uncommitted()?;
     if let Some(first) = uncommitted.first() {
         log::warn!(
-            "what is in no commit is not part of the change: {} files, such as {first:?}",
+            "uncommitted files are not part of the change: {} files, such as {first:?}",
             uncommitted.len()
         );
     }
@@ -193,9 +191,9 @@ pub(super) fn ensure_worktree(
 }
 
 pub(super) fn not_opened(change: &SessionId) -> Error {
-    let message = format!("there is no change `{change}`");
+    let message = format!("unknown change `{change}`");
     Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
-        "`agentd status` lists them; `agentd run {change} \"what shall change\"` opens one"
+        "list changes with `agentd status`, or open one with `agentd run {change} \"REQUEST\"`"
     ))
 }
 

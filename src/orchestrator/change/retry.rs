@@ -44,7 +44,7 @@ pub(super) fn retry_steps(
         let mut active = ActiveTurn::new(session, &prepared, &site);
         // Someone who resolved a merge conflict by hand has changed what was reviewed.
         if let Some(reason) = stale_reason(&active, &steps)? {
-            let hint = format!("`agentd review {change}` reviews it as it is now");
+            let hint = format!("review it again: `agentd review {change}`");
             return Err(Error::new(ErrorKind::VerdictStale, reason).with_hint(hint));
         }
         let intended = steps.iter().map(|step| Event::Intended {

@@ -97,10 +97,7 @@ impl ReviewBase {
         let folder = relative.and_then(Path::to_str).map(str::to_owned);
         folder.ok_or_else(|| {
             let shown = self.root.display().to_string();
-            let message = format!(
-                "`{}` cannot be found in its repository",
-                shown.escape_debug()
-            );
+            let message = format!("cannot find `{}` in its repository", shown.escape_debug());
             Error::new(ErrorKind::NotARepository, message)
         })
     }
@@ -149,7 +146,7 @@ pub fn review_tree(
 ) -> Result<Option<ReviewReport>> {
     let definitions = context.workspace.base.as_ref().map(|base| &base.commit);
     if definitions != Some(&base.definitions) {
-        let message = "a review may not use the definitions of what it reviews";
+        let message = "a review cannot use definitions of the branch under review";
         return Err(Error::new(ErrorKind::NotTrusted, message)
             .with_hint("open the workspace with `ReviewBase::workspace`"));
     }
@@ -237,11 +234,8 @@ fn find_tip(repository: &Repository, given: Option<&str>) -> Result<Option<Strin
 
     let commit = repository.commit_of(&base)?.ok_or_else(|| {
         let base = base.escape_debug();
-        Error::new(
-            ErrorKind::NameInvalid,
-            format!("there is no commit `{base}`"),
-        )
-        .with_hint("name a branch, a tag or a commit with --base")
+        Error::new(ErrorKind::NameInvalid, format!("unknown commit `{base}`"))
+            .with_hint("pass a branch, a tag or a commit with --base")
     })?;
     Ok(Some(commit))
 }

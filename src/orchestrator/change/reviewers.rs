@@ -55,7 +55,7 @@ pub(super) fn ask_reviewers(
     request: &TurnRequest,
 ) -> Result<TurnReport> {
     let Some(change) = &request.session else {
-        let message = "several agents review a change, and none was named";
+        let message = "reviews by several agents need a change";
         return Err(Error::new(ErrorKind::ChangeNotFound, message));
     };
     let state = context.store.state(change)?;
@@ -90,7 +90,7 @@ pub(super) fn ask_reviewers(
 }
 
 fn reviewer_lost() -> Error {
-    Error::new(ErrorKind::AgentLost, "one of several agents was lost")
+    Error::new(ErrorKind::AgentLost, "a reviewer stopped without a result")
 }
 
 /// Returns the session of a reviewer. The name depends only on the turn of the change and the agent, so that a run after

@@ -232,9 +232,7 @@ impl ChangeRun<'_> {
         }
         let workspace = self.context.workspace;
         if workspace.checks().is_empty() {
-            log::warn!(
-                "no checks of this project are known; name some under [review] in agentd/config.toml"
-            );
+            log::warn!("no checks are configured; add some under [review] in agentd/config.toml");
         }
         accept_project_checks(workspace, self.context.run.trust, self.decider)
     }
@@ -354,11 +352,11 @@ impl ChangeRun<'_> {
 pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, author: &AgentName) {
     if reviewer == author {
         log::warn!(
-            "{mode}: {reviewer} judges its own work ({reviewed}); set another agent under [modes.{mode}]"
+            "{mode}: {reviewer} reviews its own work ({reviewed}); set another agent under [modes.{mode}]"
         );
     } else {
         log::warn!(
-            "{mode}: {reviewer} judges the work of {author} ({reviewed}), which is of the same vendor"
+            "{mode}: {reviewer} reviews the work of {author} ({reviewed}), an agent of the same vendor"
         );
     }
 }
@@ -366,25 +364,28 @@ pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, auth
 /// Returns the error for a mode without an agent.
 #[must_use]
 pub fn no_agent(mode: &Mode) -> Error {
-    let message = format!("no agent is named for the mode `{mode}`, and none was found on PATH");
+    let message = format!("no agent is configured for mode `{mode}`, and none was found on PATH");
     Error::new(ErrorKind::UnknownAgent, message).with_hint(format!(
-        "name one with --agent or under [modes.{mode}] in agentd/config.toml; `agentd doctor` lists them"
+        "pass one with --agent, or set it under [modes.{mode}] in agentd/config.toml; list agents with `agentd doctor`"
     ))
 }
 
 fn is_over(change: &SessionId, done: bool) -> Error {
     let (what, hint) = match done {
-        true => ("is done", "open another one".to_owned()),
+        true => (
+            "is done",
+            "open another change with `agentd run NAME \"REQUEST\"`".to_owned(),
+        ),
         false => (
-            "is given up",
-            format!("`agentd revise {change} --note \"…\"` takes it up again"),
+            "was abandoned",
+            format!("reopen it with `agentd revise {change} --note \"…\"`"),
         ),
     };
     Error::new(ErrorKind::NotWaiting, format!("`{change}` {what}")).with_hint(hint)
 }
 
 fn not_all_done(change: &SessionId, reason: &str) -> Error {
-    let message = format!("not all of the turn could be done: {reason}");
+    let message = format!("the turn could not be completed: {reason}");
     Error::new(ErrorKind::ReplyUnusable, message)
-        .with_hint(format!("`agentd run {change}` tries again"))
+        .with_hint(format!("try again with `agentd run {change}`"))
 }

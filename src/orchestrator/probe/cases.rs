@@ -52,7 +52,7 @@ struct CasesFile {
 pub(crate) fn load_cases(places: &Places) -> Result<Vec<ProbeCase>> {
     let name = format!("packs/{PROBE_PACK}/{CASES_FILE}");
     let Some(prose) = places.find(&name)? else {
-        let message = format!("there is no {name}");
+        let message = format!("missing file {name}");
         return Err(Error::new(ErrorKind::PackInvalid, message));
     };
 
@@ -64,23 +64,24 @@ pub(crate) fn load_cases(places: &Places) -> Result<Vec<ProbeCase>> {
             .with_place(yaml::place(text, origin, 1, location))
     };
     if file.format.value != 1 {
-        let message = "only cases of format 1 are understood".to_owned();
+        let message = "unsupported format of probe cases; expected 1".to_owned();
         return Err(invalid(file.format.referenced, message));
     }
 
     let mut names = BTreeSet::new();
     for case in &file.cases {
         if case.value.expect.task().is_none() {
-            let message = "a case expects one of `message`, `action` and `verdict`".to_owned();
+            let message =
+                "a case needs exactly one of `message`, `action` and `verdict`".to_owned();
             return Err(invalid(case.referenced, message));
         }
         if !names.insert(case.value.name.clone()) {
-            let message = format!("the name `{}` stands twice", case.value.name);
+            let message = format!("duplicate case `{}`", case.value.name);
             return Err(invalid(case.referenced, message));
         }
     }
     if names.is_empty() {
-        let message = "there are no cases".to_owned();
+        let message = "no cases".to_owned();
         return Err(invalid(file.format.referenced, message));
     }
     Ok(file.cases.into_iter().map(|case| case.value).collect())

@@ -1,4 +1,4 @@
-//! From a parsed reply to recorded steps: what the reply may do is decided here, and committed before any of it is done.
+//! From a parsed reply to recorded steps: permitted effects are selected and committed before any of them is executed.
 
 use super::active_turn::ActiveTurn;
 use super::call::Answer;

@@ -118,6 +118,6 @@ pub(crate) fn record_figure(
         )
     };
     if let Err(error) = record() {
-        log::warn!("what was measured of `{agent}` is not kept: {error}");
+        log::warn!("cannot save calibration data of `{agent}`: {error}");
     }
 }

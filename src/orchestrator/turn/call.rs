@@ -140,7 +140,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 .pause(Duration::from_secs(wait), &mut Heartbeat::new())?
             {
                 // The call is recorded already; only the wait is stopped.
-                let stopped = self.stopped_error("it had asked to wait");
+                let stopped = self.stopped_error("rate limited before");
                 return stopped.map_or(Ok(answer), Err);
             }
         }
@@ -199,7 +199,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let segment = SegmentRef {
             block: "repair".to_owned(),
             part: "prompt".to_owned(),
-            source: "what the reply lacked".to_owned(),
+            source: "parts missing in the reply".to_owned(),
             texts: vec![blob_id(prompt.as_bytes())],
             bytes: prompt.len() as u64,
         };
@@ -229,7 +229,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         events: Vec<Event>,
         blobs: &[&[u8]],
     ) -> Result<Answer> {
-        if let Some(stopped) = self.stopped_error("it was not called yet") {
+        if let Some(stopped) = self.stopped_error("the agent was not called") {
             return Err(stopped);
         }
         let context = self.turn.session.context;

@@ -24,35 +24,33 @@ pub(crate) fn call_error(
     Some(Error::new(kind, message).with_hint(hint(outcome, turn)))
 }
 
-/// Returns what happened, as the predicate of a sentence about the agent.
+/// Returns a predicate about the agent, such as `is not logged in`.
 fn describe(outcome: &CallOutcome) -> String {
     let text = match outcome {
         CallOutcome::Ok => "answered",
         CallOutcome::Auth => "is not logged in",
         CallOutcome::Quota { resets: Some(when) } => {
-            return format!("has used up what its account allows, which resets {when}");
+            return format!("has exhausted its quota, which resets {when}");
         }
-        CallOutcome::Quota { resets: None } => "has used up what its account allows",
+        CallOutcome::Quota { resets: None } => "has exhausted its quota",
         CallOutcome::RateLimited {
             retry_after: Some(seconds),
-        } => return format!("asks to wait {seconds} s"),
-        CallOutcome::RateLimited { retry_after: None } => "asks to wait",
+        } => return format!("is rate limited for {seconds} s"),
+        CallOutcome::RateLimited { retry_after: None } => "is rate limited",
         CallOutcome::TooLarge {
             tokens: Some(tokens),
             limit: Some(limit),
         } => {
-            return format!(
-                "does not take a prompt of this size ({tokens} tokens, at most {limit})"
-            );
+            return format!("rejected the prompt as too large ({tokens} tokens, at most {limit})");
         }
-        CallOutcome::TooLarge { .. } => "does not take a prompt of this size",
+        CallOutcome::TooLarge { .. } => "rejected the prompt as too large",
         CallOutcome::Cut => "was cut off before the end of its reply",
-        CallOutcome::Refused => "declines to answer",
-        CallOutcome::Empty => "said nothing",
+        CallOutcome::Refused => "refused to answer",
+        CallOutcome::Empty => "sent an empty reply",
         CallOutcome::Crashed {
             signal: Some(signal),
             ..
-        } => return format!("was ended by signal {signal}"),
+        } => return format!("was killed by signal {signal}"),
         CallOutcome::Crashed {
             code: Some(code), ..
         } => return format!("failed with exit code {code}"),
@@ -60,12 +58,12 @@ fn describe(outcome: &CallOutcome) -> String {
         CallOutcome::TimedOut {
             idle: true,
             seconds,
-        } => return format!("was silent for {seconds} s and was stopped"),
+        } => return format!("was stopped after {seconds} s without output"),
         CallOutcome::TimedOut { seconds, .. } => {
-            return format!("took more than {seconds} s and was stopped");
+            return format!("was stopped after {seconds} s");
         }
         CallOutcome::NotInstalled => "is not installed",
-        CallOutcome::UnknownOutput => "wrote something that its definition does not describe",
+        CallOutcome::UnknownOutput => "wrote output that does not match its definition",
         CallOutcome::OutputTooLarge { limit } => {
             return format!("wrote more than {limit} bytes and was stopped");
         }
@@ -84,7 +82,7 @@ fn describe_edits(files: u64, first: &[String]) -> String {
     } else {
         ""
     };
-    format!("may only read, and {files} {were} changed: {paths}{more}")
+    format!("is read-only, but {files} {were} changed: {paths}{more}")
 }
 
 /// Returns the command or setting that helps.
@@ -93,46 +91,48 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
     let text = match outcome {
         CallOutcome::Ok => "",
         CallOutcome::Auth => {
-            "log in with its own command; for a server, set the variable that its `key` names"
+            "log in with the agent's command; for a server, set the variable of its `key`"
         }
-        CallOutcome::Quota { .. } => "wait, or take another agent with --agent",
+        CallOutcome::Quota { .. } => "wait, or choose another agent with --agent",
         CallOutcome::RateLimited { .. } => {
-            "take the turn again later, or raise `max_wait_seconds` under [limits]"
+            "repeat the turn later, or raise `max_wait_seconds` under [limits]"
         }
         CallOutcome::TooLarge { .. } => {
-            "give it fewer files, or name its --model so that the prompt is fitted"
+            "pass fewer files, or pass --model so that the prompt is fitted to it"
         }
-        CallOutcome::Cut => "take the turn again, or ask for less at once",
+        CallOutcome::Cut => "repeat the turn, or split the task",
         CallOutcome::Refused => {
             return format!(
-                "`agentd show {turn} --reply` shows its words; say it differently, or take another agent"
+                "see `agentd show {turn} --reply`; rephrase the request, or choose another agent"
             );
         }
-        CallOutcome::Empty => "take the turn again; an exit code of 0 alone is no answer",
+        CallOutcome::Empty => "repeat the turn; an exit code of 0 alone is not a reply",
         CallOutcome::Crashed {
             signal: Some(9), ..
-        } => "signal 9 often means that memory ran out",
+        } => "signal 9 often means out of memory",
         CallOutcome::Crashed { .. } => {
-            return format!("`agentd show {turn} --reply` shows what it wrote");
+            return format!("see its output with `agentd show {turn} --reply`");
         }
         CallOutcome::TimedOut { idle: true, .. } => {
             "raise `idle_seconds` under [limits] if it needs longer"
         }
         CallOutcome::TimedOut { .. } => "raise `wall_seconds` under [limits] if it needs longer",
         CallOutcome::NotInstalled => {
-            "install it, put it on PATH, or take another agent with --agent"
+            "install it, add it to PATH, or choose another agent with --agent"
         }
         CallOutcome::UnknownOutput => {
-            return format!("`agentd show {turn} --reply` shows it; its version may be new");
+            return format!(
+                "see `agentd show {turn} --reply`; its version may be newer than the definition"
+            );
         }
         CallOutcome::OutputTooLarge { .. } => {
             "raise `output_bytes` under [limits] if it needs more"
         }
         CallOutcome::Stopped | CallOutcome::Lost => {
-            return format!("`agentd resume {session}` calls it again");
+            return format!("call it again with `agentd resume {session}`");
         }
         CallOutcome::Edited { .. } => {
-            "see `git status`; the reply does not count; if you changed them, try again"
+            "the reply is discarded; see `git status`; if you edited the files yourself, try again"
         }
     };
     text.to_owned()

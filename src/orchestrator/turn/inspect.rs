@@ -68,8 +68,7 @@ fn left_out_warning(
     }
 
     let left_out = left_out.join(", ");
-    let warning =
-        format!("`{session}` was not opened as a change, so this is left out: {left_out}");
+    let warning = format!("`{session}` is not a change; left out: {left_out}");
     log::warn!("{warning}");
     Ok(Some(warning))
 }

@@ -226,12 +226,12 @@ pub(crate) fn require_price(
     }
 
     let reason = match model {
-        Some(model) => format!("`{}` has none", model.id),
-        None => "no model is named".to_owned(),
+        Some(model) => format!("model `{}` has no price", model.id),
+        None => "no model is set".to_owned(),
     };
-    let message = format!("a budget in dollars needs a price, and {reason}");
+    let message = format!("cannot apply a budget in dollars: {reason}");
     Err(Error::new(ErrorKind::PriceUnknown, message).with_hint(
-        "name a model that `agentd models list` has a price of, or limit tokens instead",
+        "pass a --model with a price (see `agentd models list`), or limit tokens instead",
     ))
 }
 

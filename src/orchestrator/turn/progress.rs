@@ -124,7 +124,7 @@ pub enum ProgressEvent {
     Recovered {
         /// The session.
         session: SessionId,
-        /// Sentences about what was found and done.
+        /// Messages about recovered work.
         what: Vec<String>,
     },
     /// A turn starts.

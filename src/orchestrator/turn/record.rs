@@ -130,8 +130,8 @@ impl TurnRecord {
         };
         found.ok_or_else(|| {
             turn_not_found(
-                &format!("there is no turn `{name}`"),
-                "`agentd log` lists the turns",
+                &format!("unknown turn `{name}`"),
+                "list turns with `agentd log`",
             )
         })
     }
@@ -302,7 +302,7 @@ impl TurnRecord {
         let Some(answered) = &self.call(number)?.answered else {
             return Err(turn_not_found(
                 &format!("call {number} of {} has no reply yet", self.name()),
-                "`agentd resume` ends calls that were interrupted",
+                "finish interrupted calls with `agentd resume`",
             ));
         };
         ledger_text(store, &answered.reply)
@@ -316,8 +316,8 @@ impl TurnRecord {
             let name = self.name();
             let calls = self.calls.len();
             turn_not_found(
-                &format!("{name} has no call {number}: its calls are numbered from 1 to {calls}"),
-                &format!("`agentd show {name}` lists them"),
+                &format!("{name} has no call {number}; it has calls 1 to {calls}"),
+                &format!("list calls with `agentd show {name}`"),
             )
         })
     }
@@ -350,7 +350,7 @@ impl TurnRecord {
         let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
             return Err(turn_not_found(
                 &format!("{} has no reply yet", self.name()),
-                "`agentd resume` asks for one",
+                "request one with `agentd resume`",
             ));
         };
         Ok((ledger_text(store, &answered.reply)?, answered.end.clone()))
@@ -451,7 +451,7 @@ fn newest_turn(store: &dyn Store) -> Result<(SessionId, u64)> {
     match store.turns(&newest)?.pop() {
         Some(row) => Ok((row.session, row.turn)),
         None => Err(turn_not_found(
-            "the ledger holds no turn yet",
+            "the ledger has no turns",
             "take one with `agentd turn`",
         )),
     }
@@ -465,10 +465,10 @@ fn parse_turn_number(name: &str, number: &str) -> Result<u64> {
     number.parse().map_err(|_| {
         Error::new(
             ErrorKind::NameInvalid,
-            format!("{name:?} does not name a turn"),
+            format!("invalid turn name {name:?}"),
         )
         .with_hint(
-            "write `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest of all",
+            "use `SESSION/NUMBER`, `SESSION` for its last turn, or `last` for the newest turn",
         )
     })
 }

@@ -120,14 +120,14 @@ fn session_busy(held: &HeldSession) -> Error {
     let session = &held.session;
     let holder = &held.holder;
     let message = format!(
-        "`{session}` has been held by `{}` (process {}) for {seconds} s",
+        "session `{session}` has been locked by `{}` (pid {}) for {seconds} s",
         holder.name, holder.process.pid
     );
     Error::new(ErrorKind::SessionBusy, message)
-        .with_hint("wait for it, stop it, or work on another session")
+        .with_hint("wait for it, stop it, or use another session")
 }
 
-/// Finishes what dead runs have left in any session. Returns what was found and done, by session.
+/// Finishes the interrupted work of dead runs in all sessions. Returns messages by session.
 ///
 /// # Errors
 ///
@@ -185,7 +185,7 @@ pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<
     let steps = load_steps(context.store, unsettled_intents(&turn))?;
     let abandoned = steps.into_iter().map(|step| Event::Settled {
         turn: number,
-        settlement: step.settled(false, "the change was given up".to_owned()),
+        settlement: step.settled(false, "the change was abandoned".to_owned()),
     });
 
     let events: Vec<Event> = abandoned.collect();
@@ -240,7 +240,9 @@ fn finish_turn(
     let other = match context.workspace.with_pack(&turn.started.pack) {
         Ok(other) => other,
         Err(error) if is_unread && is_missing_pack(&error) => {
-            done.push(format!("the reply of {name} is kept; its pack is gone"));
+            done.push(format!(
+                "the reply of {name} is kept, but not parsed: its pack is missing"
+            ));
             let mut session = Session::load(context, lease)?;
             session.commit(&[unread_reply(turn)], &[])?;
             return Ok(session.state);
@@ -255,9 +257,7 @@ fn finish_turn(
     let session = Session::load(context, lease)?;
     if session.state.change.is_some() && scope == RecoveryScope::NoSteps {
         let change = &lease.session;
-        done.push(format!(
-            "`agentd run {change}` goes on with what is left of {name}"
-        ));
+        done.push(format!("finish {name} with `agentd run {change}`"));
         return Ok(session.state);
     }
 
@@ -266,7 +266,7 @@ fn finish_turn(
     let site = TurnSite::for_session(context, named, &session.state)?;
     let mut active = ActiveTurn::new(session, &prepared, &site);
     if is_unread {
-        done.push(format!("the reply of {name} was there and is read now"));
+        done.push(format!("recovered the reply of {name}"));
         read_recorded_replies(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         let steps = load_steps(context.store, unsettled_intents(turn))?;
@@ -281,7 +281,7 @@ fn finish_turn(
             Some(reason) => refuse_steps(&mut active, &steps, &reason)?,
             None => drop(run_steps(&mut active, &steps)?),
         }
-        done.push(format!("{} effects of {name} are settled now", steps.len()));
+        done.push(format!("finished {} effects of {name}", steps.len()));
     }
     Ok(active.session.state)
 }
@@ -310,7 +310,7 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
 }
 
 /// Detail of a reply that cannot count: without the snapshot of the worktree, edits of the agent would not be noticed.
-const NO_SNAPSHOT: &str = "what the work tree held before its call is not known any more";
+const NO_SNAPSHOT: &str = "the snapshot of the work tree from before the call is missing";
 
 /// Returns true if the worktree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &Started) -> Result<bool> {
@@ -366,7 +366,7 @@ fn end_call(
     let killed = kill_processes(&marker, call.guard.as_ref(), running)?;
     if killed > 0 {
         done.push(format!(
-            "{killed} processes of {name} were still running and are ended"
+            "killed {killed} processes of {name} that were still running"
         ));
     }
 
@@ -390,7 +390,7 @@ fn end_call(
     done.push(describe_end(&name, &reply));
     if !is_salvaged {
         done.push(format!(
-            "`agentd resume {}` calls the agent of {name} again",
+            "call the agent of {name} again with `agentd resume {}`",
             lease.session
         ));
     }
@@ -487,9 +487,9 @@ fn describe_end(name: &str, reply: &Reply) -> String {
     match (&reply.end, reply.text.len()) {
         (CallOutcome::Lost, 0) => format!("the call of {name} is lost"),
         (CallOutcome::Lost, bytes) => {
-            format!("the call of {name} is lost, and the {bytes} bytes it had said are kept")
+            format!("the call of {name} is lost; {bytes} bytes of its reply are kept")
         }
-        (end, _) => format!("the call of {name} had come to its end ({})", end.name()),
+        (end, _) => format!("the call of {name} had finished ({})", end.name()),
     }
 }
 
@@ -525,17 +525,17 @@ fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String
     }
 
     let message = format!(
-        "what {name} has said may hold the value of {}, not set here",
+        "the reply of {name} may contain the value of {}, which is not set here",
         unknown.join(", ")
     );
     Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-        "resume where it is set, or give the reply up: remove its folder in .agentd/calls",
+        "resume with the variable set, or discard the reply: remove its folder in .agentd/calls",
     ))
 }
 
 /// Returns the event for a reply that is not read, because the pack has changed since the prompt was sent.
 fn unread_reply(turn: &TurnRecord) -> Event {
-    let fault = "the pack has changed since the prompt was sent, so the reply was not read";
+    let fault = "the pack changed after the prompt was sent, so the reply was not parsed";
     Event::Replied {
         turn: turn.started.turn,
         markers: Vec::new(),

@@ -105,7 +105,7 @@ impl<'a> ReplyReader<'a> {
             let items = original.context().iter().enumerate();
             let Some((largest, item)) = items.max_by_key(|(_, item)| item.content().len()) else {
                 log::warn!(
-                    "the reply is too large to be shown again, so the agent is not asked again"
+                    "the reply is too large for a repair prompt, so the agent is not asked again"
                 );
                 return None;
             };
@@ -143,7 +143,7 @@ fn with_note(prompt: &UnifiedPrompt, left_out: &[String]) -> UnifiedPrompt {
     }
     let note = ContextItem::new(
         ContextKind::Artifact,
-        "left out for lack of room",
+        "left out: no space left",
         left_out.join("\n"),
     );
     prompt.clone().with_item(note)

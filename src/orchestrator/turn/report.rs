@@ -63,7 +63,7 @@ pub struct TurnReport {
 }
 
 impl TurnReport {
-    /// Returns a report with what is known of a turn whatever became of its reply.
+    /// Returns a report with the facts of a turn that do not depend on its reply.
     pub(crate) fn new(turn: &ActiveTurn<'_>, response: Response) -> Result<Self> {
         let started = turn.started();
         let pack = &turn.session.context.workspace.pack;

@@ -37,7 +37,7 @@ pub struct TurnRequest {
     pub variables: Variables,
     /// Nonce of the prompt, unless the settings turn nonces off. A turn creates its own.
     pub nonce: Option<Nonce>,
-    /// Format; `None` for the pack's, or chat for a model behind an HTTP API if the pack renders flat text.
+    /// Format; `None` for the pack's, or chat for a model with an HTTP API if the pack renders flat text.
     pub format: Option<Format>,
     /// Model that the prompt is written for; `None` for the agent's own.
     pub model: Option<String>,

@@ -26,7 +26,7 @@ pub(crate) struct ResolvedTurn<'a> {
     pub(crate) model: Option<String>,
     /// `None` for the rendering of the pack.
     pub(crate) format: Option<Format>,
-    /// Set if the agent has tools of its own to read and edit files with.
+    /// Set if the agent has tools to read and edit files.
     pub(crate) has_tools: bool,
     /// The permission of the mode, whether or not the agent has tools to use it.
     pub(crate) permission: Permission,

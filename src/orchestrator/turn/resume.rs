@@ -79,11 +79,9 @@ fn check(
 ) -> Result<()> {
     let name = turn.name();
     if !turn.has_unchanged_pack(context.workspace)? {
-        let message = format!(
-            "the pack `{}` has changed since {name} was sent",
-            turn.started.pack
-        );
-        return Err(Error::new(ErrorKind::NotResumable, message).with_hint("take a new turn"));
+        let message = format!("pack `{}` changed after {name} was sent", turn.started.pack);
+        return Err(Error::new(ErrorKind::NotResumable, message)
+            .with_hint("start a new turn with `agentd turn`"));
     }
     let has_edited = |call: &CallRecord| {
         call.answered
@@ -92,16 +90,16 @@ fn check(
     };
     if turn.calls.last().is_some_and(has_edited) && !again {
         let message =
-            format!("the agent of {name} may only read, and files were changed while it ran");
+            format!("the agent of {name} is read-only, but files were changed while it ran");
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+            "check `git status`, then run `agentd resume SESSION --again` or start a new turn",
         ));
     }
     if turn.started.permission == Permission::Edit && driver.spends() && !again {
         let message =
-            format!("the agent of {name} could edit files, and may have done half of its work");
+            format!("the agent of {name} could edit files and may have done part of its work");
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-            "look at `git status`, then `agentd resume SESSION --again`, or take a new turn",
+            "check `git status`, then run `agentd resume SESSION --again` or start a new turn",
         ));
     }
     if driver.spends() {

@@ -88,7 +88,7 @@ impl TurnSite {
             let message = format!("the worktree of `{session}` is missing");
             return Err(
                 Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
-                    "`agentd run {session}` creates it again from its branch"
+                    "restore it from its branch with `agentd run {session}`"
                 )),
             );
         };

@@ -1,4 +1,4 @@
-//! Running the steps of a turn, and recording what became of each.
+//! Runs the steps of a turn and records their results.
 //!
 //! A step is committed as intended before it is run, and its result after it, so a crash in between is repaired by
 //! running it again: operations find what they have done already and leave it.
@@ -77,7 +77,7 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
         }
 
         let mut result = match failed.as_ref().filter(|_| step.is_always_run()) {
-            Some(failed) => step.settled(false, format!("{failed} was not done")),
+            Some(failed) => step.settled(false, format!("skipped: {failed} failed")),
             None => {
                 let site = turn.operation_site(&turn.session.state);
                 context.operations.run(&site, step)?

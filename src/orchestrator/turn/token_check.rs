@@ -37,7 +37,7 @@ pub(crate) fn compare_tokens(
         started.agent,
         grouped(ours)
     );
-    let warning = format!("{counts}: it may have been cut before it reached the model");
+    let warning = format!("{counts}: it may have been truncated before it reached the model");
     log::warn!("{warning}");
     Some(warning)
 }

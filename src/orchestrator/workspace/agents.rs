@@ -115,7 +115,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of its own vendor.
+    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of the same vendor.
     ///
     /// # Errors
     ///

@@ -36,17 +36,18 @@ pub fn check_checks(
     let trust = Trust::open(workspace.places.user.as_deref())?;
     let reason = match trust.status(&workspace.root, CHECKS, &checks_content(commands)) {
         TrustStatus::Accepted => return Ok(()),
-        TrustStatus::New => "you have not accepted them",
-        TrustStatus::Changed => "they are not the ones that you have accepted",
+        TrustStatus::New => "you have not trusted them",
+        TrustStatus::Changed => "they differ from the ones that you trusted",
     };
 
     let lines: String = commands
         .iter()
         .map(|command| format!("\n  {}", command.run))
         .collect();
-    let message = format!("checks of this project would be run, and {reason}:{lines}");
+    let message =
+        format!("untrusted checks: this project wants to run these commands, and {reason}:{lines}");
     Err(Error::new(ErrorKind::NotTrusted, message)
-        .with_hint("accept them with `agentd trust`, or for this run with --trust"))
+        .with_hint("trust them with `agentd trust`, or for this run with --trust"))
 }
 
 /// Records that the user accepts the checks of a project as they are.

@@ -252,7 +252,7 @@ fn gather_change(
     let open = ops::open_tasks(text);
     if open.skipped > 0 {
         log::warn!(
-            "left out of `{session}`: {} open tasks not written as `- [ ] 1.1 text`",
+            "left out of `{session}`: {} open tasks not in the form `- [ ] 1.1 text`",
             open.skipped
         );
     }
@@ -295,12 +295,12 @@ fn check_required(
     let missing = missing.join(", ");
     let (message, hint) = match session {
         Some(session) => (
-            format!("this mode requires {missing}, and session `{session}` has none"),
-            "take the turn that writes it first",
+            format!("this mode requires {missing}, but session `{session}` has none"),
+            "run the mode that writes it first",
         ),
         None => (
-            format!("this mode requires {missing}, and no session was named"),
-            "name the session with --session ID",
+            format!("this mode requires {missing}, but no session was given"),
+            "pass the session with --session ID",
         ),
     };
     Err(Error::new(ErrorKind::FileUnusable, message).with_hint(hint))
@@ -342,11 +342,11 @@ fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
 
     let known: Vec<&str> = pack.block_names().collect();
     let hint = if known.is_empty() {
-        "its layers list no `blocks`; show a file with --artifact PATH or --file PATH".to_owned()
+        "the pack has no named blocks; pass a file with --artifact PATH or --file PATH".to_owned()
     } else {
-        format!("its blocks are {}", known.join(", "))
+        format!("known blocks: {}", known.join(", "))
     };
-    let message = format!("the pack `{}` has no block `{name}`", pack.name);
+    let message = format!("pack `{}` has no block `{name}`", pack.name);
     Err(Error::new(ErrorKind::NameInvalid, message).with_hint(hint))
 }
 

@@ -170,7 +170,7 @@ impl Workspace {
     /// `FileUnusable` if there is no folder for worktrees.
     pub fn worktree_path(&self, session: &SessionId) -> Result<PathBuf> {
         let Some(folder) = &self.options.worktrees else {
-            let message = "there is no home folder for the work trees of changes";
+            let message = "no home folder for the worktrees of changes";
             return Err(Error::new(ErrorKind::FileUnusable, message)
                 .with_hint("set HOME or XDG_STATE_HOME"));
         };
@@ -274,7 +274,7 @@ impl Workspace {
         }
     }
 
-    /// Returns the format that replaces the pack's: the one in the request, or chat for a model behind an HTTP API if the
+    /// Returns the format that replaces the pack's: the one in the request, or chat for a model with an HTTP API if the
     /// pack renders flat text. `None` if the pack's own format applies.
     pub(crate) fn format(&self, request: &TurnRequest) -> Result<Option<Format>> {
         match self.agent(request)? {
@@ -319,7 +319,7 @@ impl Workspace {
             ErrorKind::TemplateNotFound => {
                 let modes: Vec<_> = self.pack.modes.keys().map(Mode::as_str).collect();
                 error.with_hint(format!(
-                    "the modes of the pack `{}` are {}",
+                    "modes of pack `{}`: {}",
                     self.pack.name,
                     modes.join(", ")
                 ))
@@ -337,6 +337,6 @@ fn warn_of_unknown_modes(settings: &Settings, pack: &Pack) {
         .filter(|mode| !pack.modes.contains_key(*mode));
     for mode in unknown {
         let name = &pack.name;
-        log::warn!("the settings speak of `{mode}`, which is no mode of the pack `{name}`");
+        log::warn!("unknown mode `{mode}` in the settings: pack `{name}` has no such mode");
     }
 }

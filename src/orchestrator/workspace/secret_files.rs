@@ -22,7 +22,7 @@ pub(crate) fn refuse_secret_file(path: &Path, target: &Path) -> Result<()> {
         shown.escape_debug()
     );
     Err(Error::new(ErrorKind::FileUnusable, message)
-        .with_hint("if the agent and its provider may see it, add --force-secret-files"))
+        .with_hint("to send it to the agent and its provider, pass --force-secret-files"))
 }
 
 /// Returns true if a path matches a pattern of `data/secret_files.txt` and none of its exceptions (`!pattern`). A

@@ -132,11 +132,8 @@ impl Trust {
     /// `FileUnusable` if the user has no folder, or if a record cannot be written.
     pub fn accept(&self, root: &Path, files: &[(String, BlobId)]) -> Result<()> {
         let folder = self.folder.as_deref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::FileUnusable,
-                "there is no home folder to keep what is accepted",
-            )
-            .with_hint("set HOME, or accept for one run with --trust")
+            Error::new(ErrorKind::FileUnusable, "no home folder to store trust in")
+                .with_hint("set HOME, or trust for one run with --trust")
         })?;
 
         let date = clock::format_utc(clock::now());
@@ -266,10 +263,10 @@ pub fn list_definitions(
     Ok(definitions)
 }
 
-/// Returns the files that an entry of `obeys` stands for: the file itself, or all files below a folder if the entry ends
+/// Returns the files that an entry of `obeys` covers: the file itself, or all files below a folder if the entry ends
 /// with `/`.
 ///
-/// Links to folders are followed, as agents follow them. A folder that cannot be listed or that leads out of the project
+/// Links to folders are followed, as agents follow them. A folder that cannot be listed or that is a link to a place outside of the project
 /// is an error, because its content could not be accepted.
 fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     let Some(folder) = entry.strip_suffix('/') else {
@@ -283,7 +280,7 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             let folder = folder.escape_debug();
             let message = format!("`{folder}`, which an agent obeys, {problem}");
             Error::new(ErrorKind::FileUnusable, message)
-                .with_hint("remove it, or take another agent")
+                .with_hint("remove it, or choose another agent with --agent")
         };
         let path = root.join(&folder);
         if !path.is_dir() {
@@ -291,13 +288,13 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             continue;
         }
         if !is_inside(root, &path) {
-            return Err(refuse("leads out of the project"));
+            return Err(refuse("is a link to a place outside of the project"));
         }
 
         for name in file::names_in(&path)? {
             let name = name
                 .into_string()
-                .map_err(|_| refuse("holds a name that is not UTF-8"))?;
+                .map_err(|_| refuse("contains a name that is not UTF-8"))?;
             let inner = format!("{folder}/{name}");
             if root.join(&inner).is_dir() {
                 pending.push((inner, depth + 1));
@@ -306,7 +303,7 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             }
         }
         if depth > MAX_OBEYED_DEPTH || files.len() + pending.len() > MAX_OBEYED_FILES {
-            return Err(refuse("holds too many files to be accepted"));
+            return Err(refuse("contains too many files to trust"));
         }
     }
     files.sort();
@@ -351,7 +348,7 @@ fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
     match faults.first() {
         None => Ok(ledger_content(&store.id()?)),
         Some(fault) => Err(Error::new(ErrorKind::LedgerUnusable, fault.clone())
-            .with_hint("put a copy of the ledger back, or move .agentd away")),
+            .with_hint("restore a copy of the ledger, or move .agentd away")),
     }
 }
 
@@ -392,7 +389,7 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
             match accepted {
                 Err(error) if accept_now != AcceptNow::Nothing => {
-                    log::warn!("a later run will not know this ledger: {error}");
+                    log::warn!("later runs will not trust this ledger: {error}");
                     is_trusted = true;
                 }
                 accepted => accepted?,
@@ -405,10 +402,10 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     }
 
     let reason = "it came with the project, or the project was moved or copied";
-    let message = format!("this ledger was not made here: {LEDGER}; {reason}");
+    let message = format!("untrusted ledger {LEDGER}: {reason}");
     let hint = match workspace.base {
-        Some(_) => "accept it with `agentd trust`, or remove .agentd",
-        None => "accept it with `agentd trust`, or for this run with --trust, or remove .agentd",
+        Some(_) => "trust it with `agentd trust`, or remove .agentd",
+        None => "trust it with `agentd trust`, or for this run with --trust, or remove .agentd",
     };
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
@@ -419,14 +416,16 @@ fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Resu
     let content = ledger_content(&store.id()?);
     match Trust::open(user)?.revocation_reason(root, LEDGER, &content) {
         None => Ok(()),
-        Some(reason) => Err(Error::new(ErrorKind::LedgerChanged, reason.trim()).with_hint(
-            "look at it with `agentd log`; then accept it with `agentd trust`, or remove .agentd",
-        )),
+        Some(reason) => Err(
+            Error::new(ErrorKind::LedgerChanged, reason.trim()).with_hint(
+                "check it with `agentd log`, then trust it with `agentd trust`, or remove .agentd",
+            ),
+        ),
     }
 }
 
 /// Makes later runs refuse the ledger until the user accepts it again, because it was edited during a call. The edited
-/// ledger may pass every check of its own hashes. `changed` is the error that reports the edit.
+/// ledger may pass every check of its hashes. `changed` is the error that reports the edit.
 pub(crate) fn distrust_ledger(workspace: &Workspace, changed: &Error) {
     // A ledger that cannot be opened is refused by the next run in any case.
     if let Err(error) = revoke_ledger(workspace, changed) {
@@ -501,11 +500,12 @@ pub fn check_trust(
     }
     for file in &untrusted_obeyed {
         lines.push_str(&format!(
-            "\n  {file} ({agent} obeys it: it can change what is run, and where a key goes)"
+            "\n  {file} ({agent} obeys it: it can change commands and where keys are sent)"
         ));
     }
-    let message =
-        format!("files of this project would be used, and you have not accepted them:{lines}");
+    let message = format!(
+        "untrusted files: this project wants to use files that you have not trusted:{lines}"
+    );
     let place = if tree == root || untrusted_obeyed.is_empty() {
         String::new()
     } else {
@@ -517,7 +517,7 @@ pub fn check_trust(
             ops::short_commit(&base.commit)
         ),
         None => format!(
-            "`agentd trust --show{place}` lists them; accept them with `agentd trust{place}`, or for this run with --trust"
+            "list them with `agentd trust --show{place}`; trust them with `agentd trust{place}` or, once, with --trust"
         ),
     };
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))

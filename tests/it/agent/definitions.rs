@@ -148,12 +148,12 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x], prompt: file}",
             3,
-            "`prompt: file` and `{prompt_file}`",
+            "`prompt: file` needs `{prompt_file}`",
         ),
         (
             "  a: {argv: [x, '{prompt_file}']}",
             3,
-            "`prompt: file` and `{prompt_file}`",
+            "`prompt: file` needs `{prompt_file}`",
         ),
         ("  a: {argv: [x], prompt: argument}", 3, "argument"),
         ("  a: {argv: [x], output: {kind: xml}}", 3, "xml"),
@@ -170,7 +170,7 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             &format!("  a: {{argv: [x], {jsonl}}}}}"),
             3,
-            "the `final` one",
+            "`output` has no `final`",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{/type: x}}}}}}"),
@@ -202,7 +202,7 @@ fn definition_errors_have_a_location_and_a_message() {
             3,
             "invalid variable name or pattern \"A B\"",
         ),
-        ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot be set"),
+        ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot set"),
         ("  ':a': {argv: [x]}", 3, "invalid agent name"),
         ("  a: {argv: [x], expands: [dollars]}", 3, "dollars"),
         (
@@ -228,7 +228,7 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x, '{permissions}'], permissions: {edit: [], command: [y]}}",
             3,
-            "lacks `{command}`",
+            "has no `{command}`",
         ),
         (
             "  a: {argv: [x, '{command}']}",
@@ -370,7 +370,7 @@ fn switch_adds_arguments_and_variables_and_has_a_default() {
     );
 
     let nobody = agents().switched(&switches("b", "own", true)).unwrap_err();
-    assert!(nobody.to_string().contains("the agent `b`"), "{nobody}");
+    assert!(nobody.to_string().contains("unknown agent `b`"), "{nobody}");
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn provider_errors_have_a_location_and_a_message() {
         ("p: {dialect: soap, base_url: 'https://host/v1'}", "soap"),
         (
             "'p:q': {dialect: openai, base_url: 'https://host/v1'}",
-            "holds no `:`",
+            "cannot contain `:`",
         ),
     ] {
         let error = Agents::read(

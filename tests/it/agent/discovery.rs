@@ -145,8 +145,7 @@ fn single_agent_takes_every_mode_with_a_warning() {
         .project
         .write("agentd/changes/a/proposal.md", "# A\n")
         .write("agentd/changes/a/tasks.md", "- [ ] 1.1 x\n");
-    let own_work = "warning: challenge: codex judges its own work (plan)";
-
+    let own_work = "warning: challenge: codex reviews its own work (plan)";
     let challenge = machine.run(&["turn", "challenge", "Look", "--change", "a"]);
     assert!(challenge.stderr.contains(own_work), "{}", challenge.stderr);
 
@@ -349,7 +348,7 @@ fn instruction_files_of_other_agents_require_trust() {
     .unwrap();
     turn("cursor-agent").fails(
         3,
-        &["`.cursor`, which an agent obeys, leads out of the project"],
+        &["`.cursor`, which an agent obeys, is a link to a place outside of the project"],
     );
 }
 

@@ -202,7 +202,7 @@ fn failures_are_classified_in_each_dialect() {
         (
             json!({"raw": {"status": 301, "body": ""}, "headers": {"location": "https://elsewhere.test/"}}),
             crashed,
-            "https://elsewhere.test/, and redirects are not followed",
+            "redirects to https://elsewhere.test/ are not followed",
             "",
         ),
     ];

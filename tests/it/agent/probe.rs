@@ -482,15 +482,18 @@ example    all      10/10    100 %  72 to 100 %
 #[test]
 fn inconsistent_cases_are_reported_with_location() {
     let table = [
-        ("format: 2\ncases: []\n", "only cases of format 1"),
-        ("format: 1\ncases: []\n", "there are no cases"),
+        (
+            "format: 2\ncases: []\n",
+            "unsupported format of probe cases; expected 1",
+        ),
+        ("format: 1\ncases: []\n", "no cases"),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {}}\n",
-            "a case expects one of",
+            "a case needs exactly one of",
         ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {message: [], verdict: PASS}}\n",
-            "a case expects one of",
+            "a case needs exactly one of",
         ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {verdict: FINE}}\n",
@@ -498,7 +501,7 @@ fn inconsistent_cases_are_reported_with_location() {
         ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {message: []}}\n  - {name: a, ask: b, expect: {message: []}}\n",
-            "the name `a` stands twice",
+            "duplicate case `a`",
         ),
     ];
     for (text, words) in table {

@@ -232,8 +232,7 @@ fn failed_merge_is_retried_without_calling_the_agent() {
 
     // An uncommitted file blocks the file that the change adds.
     stage.project.write("say.txt", "mine\n");
-    let words = "work that is in no commit is in the way: say.txt";
-
+    let words = "uncommitted changes would be overwritten: say.txt";
     let run = stage.run_change("say", "Say it");
     assert!(
         run.code == 5 && run.stderr.contains(words),

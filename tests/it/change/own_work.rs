@@ -1,8 +1,8 @@
-//! An agent that judges its own work: the run warns once, regardless of how the agent was chosen.
+//! An agent that reviews its own work: the run says so, once, whoever chose the agent.
 
 use crate::support::change_project::Stage;
 
-const OWN_WORK: &str = "judges its own work";
+const OWN_WORK: &str = "reviews its own work";
 
 #[test]
 fn single_agent_for_all_phases_is_warned_about_once() {
@@ -12,7 +12,7 @@ fn single_agent_for_all_phases_is_warned_about_once() {
     assert_eq!(run.stderr.matches(OWN_WORK).count(), 1, "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("warning: challenge: fake judges its own work (plan)"),
+            .contains("warning: challenge: fake reviews its own work (plan)"),
         "{}",
         run.stderr
     );

@@ -80,9 +80,7 @@ fn second_of_two_conflicting_changes_reports_the_conflict() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(failed.code, 5, "{}", failed.stderr);
     assert!(
-        failed
-            .stderr
-            .contains("`main` has changed the same lines as"),
+        failed.stderr.contains("merge conflict between `main` and"),
         "{}",
         failed.stderr
     );

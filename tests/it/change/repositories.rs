@@ -28,11 +28,7 @@ fn folder_without_repository_or_commits_is_refused() {
     let stage = Stage::without_commit();
     check_refused(
         &stage,
-        &[
-            "NoCommits",
-            "the repository has no commit yet",
-            "git commit",
-        ],
+        &["NoCommits", "the repository has no commits", "git commit"],
     );
 
     fs::remove_dir_all(stage.project.root().join(".git")).unwrap();
@@ -57,7 +53,7 @@ fn change_from_a_detached_head_leaves_its_branch() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("the branch agentd/say is left for you to merge"),
+            .contains("branch agentd/say is ready for you to merge"),
         "{}",
         run.stderr
     );
@@ -96,7 +92,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("what is in no commit is not part of the change"),
+            .contains("uncommitted files are not part of the change"),
         "{}",
         run.stderr
     );
@@ -290,7 +286,7 @@ fn existing_branch_is_not_taken_over() {
         3,
         &[
             "ChangeExists",
-            "there is a branch `agentd/say`",
+            "branch `agentd/say` exists already",
             "git branch -D agentd/say",
         ],
     );
@@ -422,7 +418,7 @@ fn change_does_not_start_without_a_folder_for_worktrees() {
         .project
         .command(&["run", "say", "Say it", "--auto", "--trust"]);
     let run = Run::from(command.env("XDG_STATE_HOME", &blocked).output().unwrap());
-    run.fails(3, &["FileUnusable", "cannot make the folder"]);
+    run.fails(3, &["FileUnusable", "cannot create the folder"]);
     assert_eq!((stage.calls(), stage.events("say")), (vec![], vec![]));
     assert_eq!(stage.git("branch --list agentd/*"), "");
     stage.run_change("say", "Say it").ok();

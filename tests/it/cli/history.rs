@@ -432,7 +432,7 @@ fn recorded_reply_can_answer_another_turn() {
         .fails(5, &["AgentCrashed"]);
     project
         .run(&["turn", "plan", "x", "--agent", "replay:b/9"])
-        .fails(3, &["TurnNotFound", "there is no turn `b/9`"]);
+        .fails(3, &["TurnNotFound", "unknown turn `b/9`"]);
 }
 
 #[test]
@@ -645,12 +645,9 @@ fn errors_name_the_cause_and_a_remedy() {
         (&["resume", "nope"], &["TurnNotFound", "`nope`"]),
         (
             &["show", "a/3"],
-            &["TurnNotFound", "there is no turn `a/3`", "`agentd log`"],
+            &["TurnNotFound", "unknown turn `a/3`", "`agentd log`"],
         ),
-        (
-            &["show", "nope"],
-            &["TurnNotFound", "there is no turn `nope`"],
-        ),
+        (&["show", "nope"], &["TurnNotFound", "unknown turn `nope`"]),
         (&["show", "a/x"], &["NameInvalid", "SESSION/NUMBER"]),
         (&["show", "../a"], &["NameInvalid"]),
         (&["log", "a b"], &["NameInvalid", "invalid session id"]),

@@ -232,7 +232,7 @@ fn bad_arguments_are_reported() {
     project.write("r.txt", "x");
     project
         .run(&["parse", "r.txt", "--mode", "fly"])
-        .fails(3, &["has no mode `fly`", "its modes are plan"]);
+        .fails(3, &["has no mode `fly`", "known modes: plan"]);
     project
         .run(&["parse", "r.txt", "--pack", "none"])
         .fails(4, &["unknown pack `none`"]);

@@ -84,7 +84,7 @@ fn configuration_folder_of_another_user_is_refused() {
         fs::set_permissions(&path, fs::Permissions::from_mode(before.mode() | 0o002)).unwrap();
         project.run(&["template", "list"]).fails(
             3,
-            &["FileUnusable", "can be written by others", "chmod go-w"],
+            &["FileUnusable", "is writable by other users", "chmod go-w"],
         );
         fs::set_permissions(&path, before).unwrap();
     }
@@ -94,6 +94,6 @@ fn configuration_folder_of_another_user_is_refused() {
         std::os::unix::fs::chown(folder.join("agents.yaml"), Some(65_534), None).unwrap();
         project
             .run(&["template", "list"])
-            .fails(3, &["agents.yaml` belongs to someone else"]);
+            .fails(3, &["agents.yaml` belongs to another user"]);
     }
 }

@@ -353,7 +353,7 @@ fn commands_ignore_a_repository_with_every_trick() {
     for words in [
         "warning: this branch edits agentd's definitions",
         "not shown to the reviewer: .envrc",
-        "long.txt (its diff is too long",
+        "long.txt (its diff is too large",
     ] {
         assert!(
             reviewed.stderr.contains(words),

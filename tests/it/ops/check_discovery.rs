@@ -192,7 +192,7 @@ fn only_trusted_checks_run() {
     let message = refusal_message(&project);
     assert!(
         message.contains(
-            "you have not accepted them:\n  cargo test\n  go vet ./...\n  go test ./...\n  govulncheck ./..."
+            "you have not trusted them:\n  cargo test\n  go vet ./...\n  go test ./...\n  govulncheck ./..."
         ),
         "{message}"
     );
@@ -218,7 +218,8 @@ fn only_trusted_checks_run() {
     project.write("pytest.ini", "");
     let message = refusal_message(&project);
     assert!(
-        message.contains("not the ones that you have accepted") && message.contains("pytest"),
+        message.contains("they differ from the ones that you trusted")
+            && message.contains("pytest"),
         "{message}"
     );
 

@@ -179,7 +179,7 @@ fn leftover_process_of_a_check_is_killed_and_reported() {
     assert!(
         check
             .output
-            .starts_with("started\n[processes left behind, and ended: "),
+            .starts_with("started\n[leftover processes killed: "),
         "{}",
         check.output
     );
@@ -398,7 +398,7 @@ fn missing_command_fails_and_missing_scan_tool_is_skipped() {
 
     let killed = place.run_one("echo x; kill -9 $$");
     assert_eq!(killed.end, CheckEnd::Failed { code: None });
-    assert_eq!(killed.output, "x\n[ended by signal 9]\n");
+    assert_eq!(killed.output, "x\n[killed by signal 9]\n");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn commit_refuses_huge_files_by_name() {
     let refused = worktree.commit("Work").unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "there are files that are too large to be committed: huge.bin (20480 MiB)"
+        "files too large to commit: huge.bin (20480 MiB)"
     );
 
     let changed = worktree.changed("HEAD").unwrap();
@@ -127,7 +127,7 @@ fn files_over_the_total_size_are_refused() {
         .unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the work tree holds 6000 MiB in files that are new or changed, over 4096 MiB"
+        "new and changed files have 6000 MiB, the limit is 4096 MiB"
     );
 }
 

@@ -220,7 +220,7 @@ fn failed_request_stops_the_unconditional_steps() {
         [
             (false, "the bell is broken"),
             (true, "rang"),
-            (false, "bell.ring was not done"),
+            (false, "skipped: bell.ring failed"),
         ]
     );
 }
@@ -271,14 +271,14 @@ fn operation_of_the_wrong_kind_is_refused_before_any_call() {
     let cases = [
         (
             SELL.replace("oven.check", "till.close"),
-            "the operation `till.close` cannot run before a turn",
-            "`before` takes change.require, checks.run, checks.show, findings.show, git.diff, oven.check, \
+            "operation `till.close` cannot run before a turn",
+            "`before` allows change.require, checks.run, checks.show, findings.show, git.diff, oven.check, \
              review.require, specs.merge, specs.show",
         ),
         (
             SELL.replace("till.close", "oven.check"),
-            "the operation `oven.check` can only run before a turn",
-            "`after` and `finish` take bell.ring, change.archive, checks.again, checks.run, files.edit, \
+            "operation `oven.check` can only run before a turn",
+            "`after` and `finish` allow bell.ring, change.archive, checks.again, checks.run, files.edit, \
              files.write, findings.note, git.commit, git.merge, git.squash, specs.merge, tasks.tick, till.close",
         ),
     ];
@@ -302,7 +302,7 @@ fn operation_name_is_unique_per_kind() {
     assert_eq!(error.kind(), ErrorKind::NameInvalid);
     assert_eq!(
         error.message(),
-        "an operation `bell.ring` is already registered"
+        "operation `bell.ring` is already registered"
     );
     assert!(operations.find_act("bell.ring").is_ok());
     assert!(operations.find_inspect("bell.ring").is_err());

@@ -174,7 +174,7 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "sell",
             "<action type=\"ring_bell\"><times>three</times></action>",
-            "`times` is not of the type integer",
+            "`times` is not of type integer",
         ),
     ];
 
@@ -226,7 +226,7 @@ fn action_schema_is_enforced() {
     let report = turn(&project, "mix", "ORDER", &weigh("[1, 2]"));
     assert_eq!(
         report["report"]["proposals"][0]["reason"],
-        "`content` is not of the type array"
+        "`content` is not of type array"
     );
 
     turn(&project, "mix", "ORDER", &weigh("[\"500 g\"]"));
@@ -379,7 +379,7 @@ fn unknown_operation_is_a_finding() {
     assert_eq!(run.code, 1);
     for (place, name) in [("25:13", "files.wirte"), ("26:11", "files.wrte")] {
         let finding =
-            format!("error: agentd/packs/bakery/pack.yaml:{place}: there is no operation `{name}`");
+            format!("error: agentd/packs/bakery/pack.yaml:{place}: unknown operation `{name}`");
         assert!(run.stdout.contains(&finding), "{}", run.stdout);
     }
 }
@@ -397,8 +397,8 @@ fn operation_of_the_wrong_kind_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1);
     for finding in [
-        "pack.yaml:25:14: the operation `files.edit` cannot run before a turn\n    hint: `before` takes change.require,",
-        "pack.yaml:27:14: the operation `specs.show` can only run before a turn\n    hint: `after` and `finish` take change.archive,",
+        "pack.yaml:25:14: operation `files.edit` cannot run before a turn\n    hint: `before` allows change.require,",
+        "pack.yaml:27:14: operation `specs.show` can only run before a turn\n    hint: `after` and `finish` allow change.archive,",
     ] {
         assert!(run.stdout.contains(finding), "{}", run.stdout);
     }
@@ -415,7 +415,7 @@ fn action_cannot_ask_for_an_operation_that_only_agentd_plans() {
         project.write("agentd/packs/bakery/pack.yaml", asking);
         let run = project.run(&["pack", "check", "bakery"]);
         let finding = format!(
-            "an action cannot ask for the operation `{operation}`\n    hint: actions take files.edit, files.write, findings.note\n"
+            "actions cannot use the operation `{operation}`\n    hint: actions can use files.edit, files.write, findings.note\n"
         );
         assert_eq!(run.code, 1);
         assert!(run.stdout.contains(&finding), "{}", run.stdout);
@@ -499,7 +499,7 @@ fn list_and_show_describe_packs() {
         4,
         &[
             "unknown pack `nothing`",
-            "there are bakery, foreman, light, probe, sdd",
+            "known packs: bakery, foreman, light, probe, sdd",
         ],
     );
 }

@@ -77,30 +77,29 @@ fn each_missing_part_is_named() {
                 &name,
                 &text,
                 ">COMPLETED</task_status>",
-                ">COMPLETED</task_status> is not spoken of",
+                ">COMPLETED</task_status> is not mentioned",
             );
             check_without(
                 &name,
                 &text,
                 ">FAILED</task_status>",
-                ">FAILED</task_status> is not spoken of",
+                ">FAILED</task_status> is not mentioned",
             );
             check_without(
                 &name,
                 &text,
                 "<task_status id=\"",
-                "<task_status id= is not spoken of",
+                "<task_status id= is not mentioned",
             );
         } else {
             check_without(
                 &name,
                 &text,
                 "<content_update target=\"",
-                "<content_update target= is not spoken of",
+                "<content_update target= is not mentioned",
             );
         }
-
-        check_without(&name, &text, "<thought>", "<thought> is not spoken of");
+        check_without(&name, &text, "<thought>", "<thought> is not mentioned");
         check_without(
             &name,
             &text,
@@ -190,7 +189,7 @@ fn likely_mistakes_are_named() {
         "templates/system/BASE-plan.md: {{TASKS}} is not used (placeholder)",
         "templates/system/LOCAL-plan.md:1: unknown variable {{PROJECT_STRUCTRE}} (placeholder)",
         "templates/system/BASE-plam.md: pack `sdd` has no mode `plam` (mode)",
-        "templates/system/base-plan.md: \"base-plan\" is not a template's name (readable)",
+        "templates/system/base-plan.md: invalid template name \"base-plan\" (readable)",
         "templates/system/BASE-review.md: templates/system/BASE-review.md is empty (readable)",
         "is a broken link (readable)",
     ];

@@ -373,7 +373,7 @@ fn values_cannot_set_the_nonce() {
     for pair in ["NONCE=abcd", "VERDICTS=PASS"] {
         project
             .run(&["prompt", "plan", "x", "--set", pair])
-            .fails(3, &["NameInvalid", "cannot be set"]);
+            .fails(3, &["NameInvalid", "cannot set"]);
     }
 }
 

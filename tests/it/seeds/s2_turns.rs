@@ -271,9 +271,7 @@ fn run_phase_reviews_only_an_opened_change() {
         let error = run_phase(&project, &store, ("codex", "feature-x"), phase, "Go").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChangeNotFound, "{error:#}");
         assert!(
-            error
-                .message()
-                .contains("`feature-x` was not opened as one"),
+            error.message().contains("`feature-x` is not a change"),
             "{error:#}"
         );
         assert!(

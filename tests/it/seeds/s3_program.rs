@@ -198,7 +198,7 @@ fn layer_4_turn_of_any_pack_accepts_blocks_of_its_layers() {
     let unknown = [&unknown[..], &["--context", "task=Write"]].concat();
     project
         .run(&unknown)
-        .fails(3, &["NameInvalid", "`task`", "its blocks are recipient"]);
+        .fails(3, &["NameInvalid", "`task`", "known blocks: recipient"]);
 }
 
 #[test]

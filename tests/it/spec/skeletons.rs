@@ -74,7 +74,7 @@ fn filled_skeleton_passes_the_check() {
     project.write(path, fill(spec).replace("</spec>", "<\\/spec>"));
     let run = project.run(&["spec", "check", path]);
     assert!(
-        run.code == 1 && run.stdout.contains("there is no `</spec>`"),
+        run.code == 1 && run.stdout.contains("missing `</spec>`"),
         "{}",
         run.stdout
     );

@@ -211,8 +211,7 @@ fn change_is_required_where_the_pack_requires_it() {
     turn(&[]).fails(3, &["ChangeNotFound", "--change"]);
 
     project.write("agentd/changes/other/proposal.md", "x");
-    turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "there is other"]);
-
+    turn(&["--change", "nope"]).fails(3, &["ChangeNotFound", "known changes: other"]);
     project.write("agentd/changes/nope/tasks.md", "x");
     turn(&["--change", "nope"]).fails(3, &["has no proposal.md", "plan it first"]);
     turn(&["--change", "../nope"]).fails(3, &["NameInvalid"]);

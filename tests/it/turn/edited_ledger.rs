@@ -42,7 +42,7 @@ fn agent_that_restores_an_older_ledger_fails_its_turn() {
         &[
             "LedgerChanged",
             "was changed while an agent was running",
-            "nothing of that call counts",
+            "the call's result is discarded",
         ],
     );
 

@@ -306,7 +306,7 @@ fn edits_without_a_session_are_reported_but_not_applied() {
         "turn", "go", "Go", "--pack", "bare", "--agent", "pipe", "--file", "a.txt", "--json",
     ];
     let report = project.run(&base).report()["report"].clone();
-    let unnamed = "nothing is written without a session; name one with --change";
+    let unnamed = "files are only written in a session; pass one with --change";
     let details = |report: &serde_json::Value| -> Vec<String> {
         let all = report["settlements"].as_array().unwrap().iter();
         all.map(|s| s["detail"].as_str().unwrap().to_owned())
@@ -333,7 +333,7 @@ fn edits_without_a_session_are_reported_but_not_applied() {
     fs::remove_file(project.root().join("b.txt")).unwrap();
 
     let unseen =
-        "cannot write a.txt: it is there, and the prompt did not show it; show it with --file";
+        "cannot write a.txt: the file exists, but the prompt did not show it; show it with --file";
     assert_eq!(named(&["--format", "flat"]), [unseen, "wrote b.txt"]);
 
     fs::remove_file(project.root().join("b.txt")).unwrap();

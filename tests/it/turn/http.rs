@@ -243,7 +243,7 @@ fn failures_are_reported_with_a_hint() {
         &[
             "mine:small is not logged in",
             "bad key [secret UNLOCKER]",
-            "variable that its `key` names",
+            "set the variable of its `key`",
         ],
     );
     stage
@@ -306,7 +306,7 @@ fn silent_model_is_stopped() {
     stage.settings("[limits]\nidle_seconds = 1\ngrace_seconds = 1\n");
     stage
         .run(&TURN)
-        .fails(5, &["was silent for 1 s", "idle_seconds"]);
+        .fails(5, &["was stopped after 1 s without output", "idle_seconds"]);
 
     let mut said = String::new();
 
@@ -319,7 +319,7 @@ fn silent_model_is_stopped() {
         assert!(
             stalled
                 .stderr
-                .contains(&format!("was silent for {seconds} s")),
+                .contains(&format!("was stopped after {seconds} s without output")),
             "{}",
             stalled.stderr
         );
@@ -340,7 +340,7 @@ fn silent_model_is_stopped() {
     stage.settings("[limits]\nwall_seconds = 1\ngrace_seconds = 1\n");
     let late = stage.run(&TURN);
     assert!(
-        late.code == 5 && late.stderr.contains("took more than 1 s"),
+        late.code == 5 && late.stderr.contains("was stopped after 1 s"),
         "{}",
         late.stderr
     );

@@ -149,7 +149,7 @@ fn limits_of_a_mode_override_the_general_ones() {
         Run::from(project.command(&args).env("NAP", nap).output().unwrap())
     };
     assert_eq!(reply(&turn("plan", "1.1")), "--read --model own");
-    turn("challenge", "600").fails(5, &["was silent for 1 s"]);
+    turn("challenge", "600").fails(5, &["was stopped after 1 s without output"]);
     turn("implement", "600").fails(5, &["1 s", "wall_seconds"]);
 }
 
@@ -157,8 +157,7 @@ fn limits_of_a_mode_override_the_general_ones() {
 fn settings_of_an_unknown_mode_are_reported() {
     let run = project("[modes.plann]\nmodel = \"x\"\n").run(&["prompt", "plan", "Go"]);
     assert!(
-        run.stderr
-            .contains("`plann`, which is no mode of the pack `sdd`"),
+        run.stderr.contains("unknown mode `plann` in the settings"),
         "{}",
         run.stderr
     );

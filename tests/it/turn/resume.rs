@@ -190,8 +190,8 @@ fn turn_is_not_resumed_with_another_pack() {
         8,
         &[
             "NotResumable",
-            "`sdd` has changed since a/1 was sent",
-            "take a new turn",
+            "`sdd` changed after a/1 was sent",
+            "start a new turn",
         ],
     );
     assert_eq!(calls(&project, "agent"), 1);

@@ -498,11 +498,7 @@ fn assert_no_line(bytes: &[u8], place: &str) {
 #[test]
 fn canary_is_absent_after_a_crash_and_a_resume() {
     for (point, agent, told) in [
-        (
-            "replied",
-            "ends",
-            "the reply of a/1 was there and is read now",
-        ),
+        ("replied", "ends", "recovered the reply of a/1"),
         ("recorded", "hangs", "the call of a/1 is lost"),
     ] {
         let project = TestProject::new();

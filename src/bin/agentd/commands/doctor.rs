@@ -224,7 +224,7 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
     let drivers = project::drivers(workspace)?;
     // Version commands run in an empty folder, where no file of the project can influence them.
     let folder = tempfile::tempdir().map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, "no temporary folder can be made").with_source(error)
+        Error::new(ErrorKind::FileUnusable, "cannot create a temporary folder").with_source(error)
     })?;
 
     let installed = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
@@ -238,7 +238,7 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
         std::fs::DirBuilder::new()
             .create(&folder)
             .map_err(|error| {
-                Error::new(ErrorKind::FileUnusable, "no temporary folder can be made")
+                Error::new(ErrorKind::FileUnusable, "cannot create a temporary folder")
                     .with_source(error)
             })?;
         drivers

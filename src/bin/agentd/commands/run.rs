@@ -21,7 +21,7 @@ use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
 use crate::terminal::{self, Failure, Outcome};
 use crate::{exit, humanize, project, signals};
 
-/// Message of the error that ends a run whose output nobody reads any more.
+/// Message of the error that ends a run whose stdout was closed.
 const STDOUT_CLOSED: &str = "stdout is closed";
 
 pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {

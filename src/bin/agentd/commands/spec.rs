@@ -150,7 +150,7 @@ fn find_spec(root: &Path, id: &str) -> Result<(String, String)> {
         .find(|(path, _)| id_from_path(path) == id)
         .ok_or_else(|| {
             let hint = match known.as_slice() {
-                [] => "there are no specs in agentd/specs".to_owned(),
+                [] => "no specs in agentd/specs".to_owned(),
                 names => format!("known specs: {}", names.join(", ")),
             };
             Error::new(ErrorKind::SpecNotFound, format!("unknown spec `{id}`")).with_hint(hint)

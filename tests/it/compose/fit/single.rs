@@ -31,7 +31,7 @@ fn too_small_budget_is_an_error_with_the_numbers() {
     assert_eq!(error.kind(), ErrorKind::BudgetTooSmall);
 
     for words in [
-        "and may have 20 (a window of 20, less 0 for the reply",
+        "but only 20 are available (context window 20, minus 0 for the reply",
         "p0",
         "state",
         "message",
@@ -96,10 +96,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
     };
 
     assert_eq!((row("knowledge").kept, row("knowledge").of), (20, 100_000));
-    assert_eq!(
-        row("knowledge").why.as_deref(),
-        Some("at most 20 are taken")
-    );
+    assert_eq!(row("knowledge").why.as_deref(), Some("limited to 20 items"));
     assert!(row("history").kept > 50 && row("history").of == 100_000);
     assert!(row("history").why.unwrap().ends_with("tokens were left"));
 }
@@ -457,7 +454,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
     assert_eq!(refused.kind(), agentd::ErrorKind::BudgetTooSmall);
     assert!(
         refused.message().contains("`two.rs` does not fit")
-            && refused.message().contains("at most 1"),
+            && refused.message().contains("limited to 1 items"),
         "{refused}"
     );
 }

@@ -284,7 +284,7 @@ fn folder_replaced_by_a_link_is_not_followed() {
         worktree.changed("main").unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::GitFailed);
-        assert!(error.message().contains("no folder any more"), "{error:#}");
+        assert!(error.message().contains("no longer a folder"), "{error:#}");
     }
 
     let again = world

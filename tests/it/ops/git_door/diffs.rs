@@ -135,15 +135,15 @@ fn diff_respects_its_limits_and_names_omitted_files() {
             let found = diff.left_out.iter().find(|file| file.path == name);
             found.map(|file| file.why.as_str()).unwrap_or_default()
         };
-        assert_eq!(why(".env"), "by its name it may hold secrets");
+        assert_eq!(why(".env"), "its name suggests secrets");
         assert_eq!(why("huge"), "it is too large: 40 MiB");
         assert!(
-            why("c").starts_with("its diff is too long: "),
+            why("c").starts_with("its diff is too large: "),
             "{:?}",
             diff.left_out
         );
         assert!(
-            why("e").starts_with("there is no room left for its diff: "),
+            why("e").starts_with("the limit for all diffs is reached: "),
             "{:?}",
             diff.left_out
         );

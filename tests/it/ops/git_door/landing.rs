@@ -144,7 +144,7 @@ fn overlapping_local_changes_block_the_merge() {
 
             let name = path.split('/').next().unwrap();
             assert!(
-                error.message().contains("is in the way") && error.message().contains(name),
+                error.message().contains("would be overwritten") && error.message().contains(name),
                 "{error:#}"
             );
             assert!(error.hint().unwrap().contains("git stash"), "{error:#}");
@@ -376,7 +376,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
     assert!(
         error
             .message()
-            .contains(&format!("took more than {seconds} s")),
+            .contains(&format!("was killed after {seconds} s")),
         "{error:#}"
     );
 

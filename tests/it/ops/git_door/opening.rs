@@ -25,7 +25,10 @@ fn folder_without_repository_is_reported() {
 fn bare_repository_and_git_folder_are_refused() {
     let world = World::new();
     world.run(&["clone", "-q", "--bare", ".", "../bare"]);
-    for (path, word) in [("bare", "bare"), ("my \"repo\"/.git", "git's own folder")] {
+    for (path, word) in [
+        ("bare", "bare"),
+        ("my \"repo\"/.git", "inside a `.git` folder"),
+    ] {
         let error = Repository::open(&world.path(path), &world.git).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotARepository);
         assert!(error.message().contains(word), "{error:#}");
@@ -60,7 +63,10 @@ fn repository_without_commits_has_no_head() {
         .repository()
         .add_worktree("agentd/x", &world.path("x"), "HEAD")
         .unwrap_err();
-    assert!(error.message().contains("no commit `HEAD`"), "{error:#}");
+    assert!(
+        error.message().contains("unknown commit `HEAD`"),
+        "{error:#}"
+    );
 }
 
 #[test]

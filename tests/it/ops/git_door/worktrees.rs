@@ -84,7 +84,10 @@ fn branch_of_the_user_is_not_taken_over() {
             .repository()
             .add_worktree("agentd/x", &path, "main")
             .unwrap_err();
-        assert!(error.message().contains("agentd has not made"), "{error:#}");
+        assert!(
+            error.message().contains("was not created by agentd"),
+            "{error:#}"
+        );
         assert!(!path.exists());
     }
 }
@@ -205,8 +208,10 @@ fn worktree_is_removed_only_if_nothing_is_lost() {
         let error = repository
             .remove_worktree(&worktree, Leftover::Kept)
             .unwrap_err();
-        assert!(error.message().contains("in no commit: new"), "{error:#}");
-
+        assert!(
+            error.message().contains("uncommitted changes: new"),
+            "{error:#}"
+        );
         worktree.commit("New").unwrap().unwrap();
         repository
             .remove_worktree(&worktree, Leftover::Kept)

@@ -139,10 +139,7 @@ fn two_edits_of_one_section_conflict() {
         .replace("### R2: Lock", "### R2: Locked");
 
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
-    assert_eq!(
-        describe_conflicts(&found),
-        ["### R2: Locked: both have edited it"]
-    );
+    assert_eq!(told(&found), ["### R2: Locked: edited by both"]);
     assert_eq!(
         found[0].base.as_deref(),
         Some("### R2: Lock\n\nThree wrong passwords lock the account.")
@@ -234,7 +231,7 @@ fn missing_or_invalid_spec_conflicts() {
     let why = "line 9: `total` is 9, but the body has 2 requirements";
     assert_eq!(
         conflicts(Some(&base), Some(&broken), &wanted),
-        [format!("the spec as it is now: {why}")]
+        [format!("the current spec: {why}")]
     );
     assert_eq!(
         conflicts(Some(&base), Some(&base), &broken),
@@ -267,7 +264,7 @@ fn titles_are_merged_like_sections() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&title("A")), &title("B")),
-        ["title: both have edited it"]
+        ["title: edited by both"]
     );
 }
 
@@ -339,14 +336,14 @@ fn other_headings_are_merged_in_place() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&current), &base.replace("One.", "Two.")),
-        ["### R2: Lock: both have edited it"]
+        ["### R2: Lock: edited by both"]
     );
 
     let base = login().replace(
         "## Requirements\n",
         "## Requirements\n\n### Notes\n\nOne.\n",
     );
-    let why = "## Requirements: both have edited it";
+    let why = "## Requirements: edited by both";
     assert_eq!(
         conflicts(
             Some(&base),

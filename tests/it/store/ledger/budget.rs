@@ -188,7 +188,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
 
     for (whose, table) in [
         ("this run", "[budget.run]"),
-        ("the session `NAME`", "[budget.session]"),
+        ("session `NAME`", "[budget.session]"),
     ] {
         let budget = |caps| match table {
             "[budget.run]" => Budget {

@@ -303,7 +303,7 @@ fn read_only(folder: &Path) {
     ] {
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable);
-        assert!(error.message().contains("cannot be written"), "{error:?}");
+        assert!(error.message().contains("is not writable"), "{error:?}");
         assert!(error.hint().is_some());
     }
 }

@@ -39,7 +39,7 @@ fn one_of_sixteen_processes_takes_the_turn() {
         assert_eq!(last["error"]["kind"], "SessionBusy");
         let message = last["error"]["message"].as_str().unwrap();
         assert!(
-            message.starts_with("`s` has been held by `agentd turn` (process "),
+            message.starts_with("session `s` has been locked by `agentd turn` (pid "),
             "{message}"
         );
         assert!(message.ends_with(" s"), "since when: {message}");
@@ -104,7 +104,7 @@ fn lock_of_a_killed_holder_is_taken_over() {
     suspend(Pid::from_raw(owner.id().cast_signed()));
     let before = stage.events();
     for args in [&TURN[..], &["resume", "s"]] {
-        let words = ["SessionBusy", &format!("(process {})", owner.id())];
+        let words = ["SessionBusy", &format!("(pid {})", owner.id())];
         stage.run(args).fails(75, &words);
     }
 
@@ -180,8 +180,7 @@ fn session_locked_outside_a_container_is_busy_inside() {
                 None => inside.env_remove(name),
             };
         }
-
-        let words = ["SessionBusy", &format!("(process {})", owner.id())];
+        let words = ["SessionBusy", &format!("(pid {})", owner.id())];
         Run::from(inside.output().unwrap()).fails(75, &words);
     }
 

@@ -173,7 +173,7 @@ fn refusal_is_kept_across_a_crash() {
     stage.run(&["resume"]).ok();
     let shown = stage.run(&["show", "s"]).ok();
     assert!(
-        shown.contains("cannot write src/a.txt: hunk 1 fits nowhere"),
+        shown.contains("cannot write src/a.txt: hunk 1 does not apply"),
         "{shown}"
     );
     assert_eq!(target_content(&stage, &edit).as_deref(), Some("uno\n"));

@@ -74,7 +74,7 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
 
     let run = without(&["resume"]);
     assert!(
-        run.stderr.contains("may hold the value of FAKE_API_KEY"),
+        run.stderr.contains("may contain the value of FAKE_API_KEY"),
         "{}",
         run.stderr
     );
@@ -140,8 +140,7 @@ fn failed_recovery_is_repeated_by_the_next_run() {
 
     let run = stage.run(&["resume"]);
     assert!(
-        run.stderr
-            .contains("the reply of s/1 was there and is read now"),
+        run.stderr.contains("recovered the reply of s/1"),
         "{}",
         run.stderr
     );
@@ -177,7 +176,10 @@ fn user_edits_during_a_call_are_kept() {
         });
     let settled = settled.unwrap();
     assert!(
-        !settled.done && settled.detail.contains("changed since the prompt was made"),
+        !settled.done
+            && settled
+                .detail
+                .contains("changed after the prompt was created"),
         "{settled:?}"
     );
 }

@@ -70,7 +70,7 @@ fn failed_call_is_classified_and_its_reply_ignored() {
         Failure {
             steps: &["exit 0"],
             kind: "AgentEmpty",
-            words: &["said nothing"],
+            words: &["sent an empty reply"],
             result: "empty",
         },
         Failure {
@@ -234,7 +234,7 @@ fn slow_agent_is_killed_by_the_configured_limits() {
     let steps = &["reply", "hang"];
     let stage = Stage::with(steps);
     stage.settings("[limits]\nidle_seconds = 1");
-    let words = &["silent for 1 s", "idle_seconds"];
+    let words = &["was stopped after 1 s without output", "idle_seconds"];
     check_failure(
         &stage,
         &Failure {
@@ -251,7 +251,7 @@ fn slow_agent_is_killed_by_the_configured_limits() {
     let speaks: Vec<&str> = speaks.collect();
     let stage = Stage::with(&speaks);
     stage.settings("[limits]\nwall_seconds = 1");
-    let words = &["took more than 1 s", "wall_seconds"];
+    let words = &["was stopped after 1 s", "wall_seconds"];
     check_failure(
         &stage,
         &Failure {
@@ -351,7 +351,7 @@ fn shell_agent(stage: &Stage, script: &str) {
 fn rate_limit_wait_respects_the_settings() {
     let stage = Stage::with(&["err rate limit exceeded, retry-after: 30", "exit 1"]);
     stage.settings("[limits]\nmax_wait_seconds = 29");
-    let words = &["asks to wait 30 s", "max_wait_seconds"];
+    let words = &["is rate limited for 30 s", "max_wait_seconds"];
     check_failure(
         &stage,
         &Failure {

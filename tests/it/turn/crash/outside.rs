@@ -187,7 +187,7 @@ fn target_changed_meanwhile_is_kept() {
     assert_eq!(stage.project.read(TARGET), "mine\n");
     let shown = stage.run(&["show", "s/1"]).ok();
     let words =
-        format!("not done   cannot write {TARGET}: it has changed since the prompt was made");
+        format!("not done   cannot write {TARGET}: the file changed after the prompt was created");
     assert!(shown.contains(&words), "{shown}");
     stage.run(&TURN).ok();
     stage.check_end(2, WRITTEN);
@@ -207,7 +207,7 @@ fn partial_reply_after_a_kill_is_never_a_verdict() {
 
     let said = stage.run(&["resume"]).stderr;
     assert!(
-        said.contains("the call of s/1 is lost, and the 65") && said.contains("are kept"),
+        said.contains("the call of s/1 is lost; 65") && said.contains("are kept"),
         "{said}"
     );
 

@@ -121,14 +121,12 @@ fn finished_reply_is_recovered_without_a_new_call() {
 
         let run = stage.run(&["resume"]);
         assert!(
-            run.stderr
-                .contains("the call of s/1 had come to its end (ok)"),
+            run.stderr.contains("the call of s/1 had finished (ok)"),
             "{}",
             run.stderr
         );
         assert!(
-            run.stderr
-                .contains("the reply of s/1 was there and is read now"),
+            run.stderr.contains("recovered the reply of s/1"),
             "{}",
             run.stderr
         );

@@ -31,8 +31,7 @@ fn take_turn(stage: &Stage, script: &str) -> Run {
     )
 }
 
-const WARNING: &str =
-    "warning: .agentd/ledger.db was removed while it was in use, and is put back\n";
+const WARNING: &str = "warning: .agentd/ledger.db was removed while in use; it was restored\n";
 
 #[test]
 fn ledger_removed_by_an_agent_is_restored() {
