@@ -67,66 +67,8 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             faults.add(place, format!("layer `{}`: {message}", value.id));
         }
 
-        let known = |name: &str, argument: Option<&str>| {
-            argument.is_none()
-                && (LAYER_FACTS.contains(&name)
-                    || manifest.variables.iter().any(|known| known == name))
-        };
-        value
-            .conditions()
-            .for_each(|condition| faults.check_condition(condition, known));
-        for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
-            let unknown = if !manifest.variables.contains(name) {
-                format!("`{name}` is not in `variables`")
-            } else if !known(fact, None) {
-                format!("unknown fact `{fact}`")
-            } else {
-                continue;
-            };
-
-            let message = format!("layer `{}` sets `{name}` to `{fact}`: {unknown}", value.id);
-            faults.add(place, message);
-        }
-
-        for name in value
-            .choose
-            .iter()
-            .flat_map(|choice| choice.value.defaults.keys())
-            .filter(|name| !manifest.variables.contains(*name))
-        {
-            let message = format!(
-                "layer `{}` has a default for `{name}`, which is not in `variables`",
-                value.id
-            );
-            faults.add(place, message);
-        }
-
-        for mode in value
-            .adds
-            .keys()
-            .filter(|mode| !manifest.modes.contains_key(*mode))
-        {
-            faults.add(
-                place,
-                format!(
-                    "layer `{}` adds text to the unknown mode `{mode}`",
-                    value.id
-                ),
-            );
-        }
-
-        let mut blocks = HashSet::new();
-        for name in &value.blocks {
-            if Mode::new(name.as_str()).is_err() {
-                faults.add(
-                    place,
-                    format!("invalid block name {name:?}; expected a name such as `task`"),
-                );
-            } else if !blocks.insert(name) {
-                faults.add(place, format!("duplicate block `{name}`"));
-            }
-        }
-
+        check_layer_rules(layer, manifest, faults);
+        check_layer_names(layer, manifest, faults);
         before = Some(value.holds);
     }
 
@@ -173,15 +115,12 @@ fn check_layer_rules(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Fa
         let unknown = if !manifest.variables.contains(name) {
             format!("`{name}` is not in `variables`")
         } else if !known(fact, None) {
-            format!("there is no fact `{fact}`")
+            format!("unknown fact `{fact}`")
         } else {
             continue;
         };
 
-        let message = format!(
-            "layer `{}` gives `{name}` the value of `{fact}`: {unknown}",
-            value.id
-        );
+        let message = format!("layer `{}` sets `{name}` to `{fact}`: {unknown}", value.id);
         faults.add(place, message);
     }
 
@@ -211,7 +150,10 @@ fn check_layer_names(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Fa
     {
         faults.add(
             place,
-            format!("layer `{}` adds to `{mode}`, which is no mode", value.id),
+            format!(
+                "layer `{}` adds text to the unknown mode `{mode}`",
+                value.id
+            ),
         );
     }
 
@@ -220,7 +162,7 @@ fn check_layer_names(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Fa
         if Mode::new(name.as_str()).is_err() {
             faults.add(
                 place,
-                format!("{name:?} is not a block's name, like `task`"),
+                format!("invalid block name {name:?}; expected a name such as `task`"),
             );
         } else if !blocks.insert(name) {
             faults.add(place, format!("duplicate block `{name}`"));

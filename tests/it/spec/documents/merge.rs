@@ -139,7 +139,10 @@ fn two_edits_of_one_section_conflict() {
         .replace("### R2: Lock", "### R2: Locked");
 
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
-    assert_eq!(told(&found), ["### R2: Locked: edited by both"]);
+    assert_eq!(
+        describe_conflicts(&found),
+        ["### R2: Locked: edited by both"]
+    );
     assert_eq!(
         found[0].base.as_deref(),
         Some("### R2: Lock\n\nThree wrong passwords lock the account.")

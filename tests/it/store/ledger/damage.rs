@@ -205,7 +205,7 @@ fn text_with_a_wrong_hash_is_not_returned() {
 }
 
 /// Returns all that a ledger tells of what happened; an error if something of it was edited.
-fn told(root: &Path) -> Result<String, String> {
+fn read_history(root: &Path) -> Result<String, String> {
     let words = |error: agentd::Error| {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
         error.to_string()
