@@ -24,7 +24,7 @@ use crate::support::{Run, TestProject, sdd_without_branch, take, write};
 /// Text that informs an agent that it has no tools, and describes the format of edits.
 const TOLD: [&str; 2] = [
     "## Without tools",
-    "The project's own files come back in the same way.",
+    "Send the project's own files in the same way",
 ];
 
 /// Takes a turn with this reply.
