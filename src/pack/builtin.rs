@@ -60,6 +60,7 @@ const FILES: &[(&str, &str)] = files![
     "packs/light/modes/fix.md",
     "packs/light/modes/review.md",
     "packs/light/no_tools.md",
+    "packs/light/no_tools_edits.md",
     "packs/light/pack.yaml",
     "packs/light/repair.md",
     "packs/light/verdict.md",
