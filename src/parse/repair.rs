@@ -153,7 +153,7 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
     };
     if kind == RepairKind::Whole {
         complaints.push(
-            "the reply holds neither a judgement nor a document; answer the prompt again"
+            "the reply contains neither a verdict nor a document; answer the whole prompt again"
                 .to_owned(),
         );
     }

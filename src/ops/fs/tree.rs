@@ -168,7 +168,7 @@ impl Tree {
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
-                "[left out: {entries} of {folders} folders; not opened: {closed}; caps: {} a folder, {} in all]",
+                "[not listed: {entries} in {folders} folders; not opened: {closed}; limits: {} per folder, {} in total]",
                 self.limits.per_folder, self.limits.total
             );
         }

@@ -14,7 +14,7 @@ use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
 const CHECKS_DRAFT: &str = "# [review]\n# commands = [\"make test\"]\n";
 
 /// Text for a section of `project.md` about which nothing was found.
-const UNKNOWN: &str = "<!-- nothing was found: say it here -->";
+const UNKNOWN: &str = "Not described yet.";
 
 /// A file of `init`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

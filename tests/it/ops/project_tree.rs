@@ -198,7 +198,7 @@ fn omitted_entries_are_counted() {
         total: 12,
     };
     let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
-                    deep3/ (not opened)\n  (6 more)\n[left out: 12 of 2 folders; not opened: 2; caps: 4 a folder, 12 in all]";
+                    deep3/ (not opened)\n  (6 more)\n[not listed: 12 in 2 folders; not opened: 2; limits: 4 per folder, 12 in total]";
     assert_eq!(tree(&project, limits), expected);
 }
 
