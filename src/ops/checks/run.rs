@@ -175,8 +175,8 @@ fn check_end(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
             Some(_) => failed,
             None => {
                 remarks.push(match exit.signal {
-                    Some(signal) => format!("ended by signal {signal}"),
-                    None => "ended for an unknown reason".to_owned(),
+                    Some(signal) => format!("killed by signal {signal}"),
+                    None => "ended without an exit code".to_owned(),
                 });
                 failed
             }
@@ -188,7 +188,7 @@ fn check_end(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
         ExitCause::NotInstalled => CheckEnd::NotInstalled,
         ExitCause::Output => {
             remarks.push(format!(
-                "ended because it wrote more than {} bytes",
+                "killed: it wrote more than {} bytes",
                 grouped(MAX_OUTPUT_BYTES)
             ));
             CheckEnd::Failed { code: None }
@@ -198,15 +198,12 @@ fn check_end(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
             CheckEnd::Failed { code: None }
         }
         ExitCause::Abandoned | ExitCause::Removed => {
-            remarks.push("its guard process or its output folder disappeared".to_owned());
+            remarks.push("its guard or its output folder disappeared".to_owned());
             CheckEnd::Failed { code: None }
         }
     };
     if exit.left_behind > 0 {
-        remarks.push(format!(
-            "processes left running, and killed: {}",
-            exit.left_behind
-        ));
+        remarks.push(format!("leftover processes killed: {}", exit.left_behind));
     }
     (end, remarks)
 }

@@ -179,7 +179,7 @@ fn leftover_process_of_a_check_is_killed_and_reported() {
     assert!(
         check
             .output
-            .starts_with("started\n[processes left running, and killed: "),
+            .starts_with("started\n[leftover processes killed: "),
         "{}",
         check.output
     );
