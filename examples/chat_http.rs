@@ -8,25 +8,25 @@
 use std::env;
 use std::io;
 
-use agentd::compose::{Request, compose};
+use agentd::compose::{PromptRequest, compose};
 use agentd::models::{Catalogue, ConversationTurn, Format, State};
-use agentd::parse::{Context, parse};
+use agentd::parse::{ReplyContext, parse};
 use agentd::serde_json::{Value, from_reader, json};
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [url, model] = arguments.as_slice() else {
         return Err("usage: chat_http BASE_URL MODEL".into());
     };
-    let pack = Pack::load("foreman", &Places::default())?;
+    let pack = Pack::load("foreman", &SearchPath::default())?;
     let mut state = State::in_mode(pack.start.clone());
 
     for line in io::stdin().lines() {
         let line = line?;
-        let request = Request {
+        let request = PromptRequest {
             format: Some(Format::Chat),
-            ..Request::new(line.as_str()).with_model(Catalogue::built_in()?, model)
+            ..PromptRequest::new(line.as_str()).with_model(Catalogue::built_in()?, model)
         };
         let messages = compose(&pack, &state, &request)?.messages();
         let body = json!({"model": model, "messages": messages}).to_string();
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let reply = answer["choices"][0]["message"]["content"].as_str();
 
         let grammar = pack.grammar(&pack.start)?;
-        let response = parse(reply.ok_or("no reply")?, &grammar, &Context::default());
+        let response = parse(reply.ok_or("no reply")?, &grammar, &ReplyContext::default());
         println!("{}", response.message);
         state.document.history.push(ConversationTurn {
             user: line,

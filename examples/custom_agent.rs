@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = FnDriver::new(|call| {
         let words = call.prompt.split_whitespace().count();
         let text = format!("<message>I read {words} words, in {}.</message>", call.mode);
-        Ok(Reply::of(text))
+        Ok(Reply::from_text(text))
     });
 
     let context = TurnContext {

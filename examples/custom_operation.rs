@@ -13,7 +13,7 @@ use agentd::models::{Mode, OperationId, Reply, StepResult};
 use agentd::ops::{Act, Operation, Operations, Site, Step};
 use agentd::orchestrator::{Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, take_turn};
 use agentd::store::MemoryStore;
-use agentd::{Places, Result};
+use agentd::{Result, SearchPath};
 
 /// The files of a pack can be compiled in. Its action `create_ticket` names the operation `tracker.create`.
 const PACK: [(&str, &str); 3] = [
@@ -31,7 +31,7 @@ const PACK: [(&str, &str); 3] = [
     ),
 ];
 
-/// What a model might reply.
+/// A possible reply of a model.
 const REPLY: &str = r#"<message>I have told the team.</message>
 <action type="create_ticket"><content>Checkout shows an empty page</content></action>"#;
 
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .ok_or("usage: custom_operation PROJECT")?;
     let project = PathBuf::from(project);
-    let places = Places::new(Some(project.clone()), None).with_files(PACK);
+    let places = SearchPath::new(Some(project.clone()), None).with_files(PACK);
     let workspace = Workspace::open_at(
         project,
         places,
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         operations: &operations,
         run: &Run::new("custom_operation")?,
     };
-    let agent = FnDriver::new(|_call| Ok(Reply::of(REPLY)));
+    let agent = FnDriver::new(|_call| Ok(Reply::from_text(REPLY)));
     let request = TurnRequest::new(Mode::new("answer")?, "I cannot pay!");
     let report = take_turn(&context, &agent, &request)?;
     println!("{}", report.response.message);

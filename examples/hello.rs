@@ -5,10 +5,10 @@
 )]
 
 use agentd::models::{AgentName, Mode};
-use agentd::{Places, Templates, UnifiedPrompt, inject_variables};
+use agentd::{SearchPath, Templates, UnifiedPrompt, inject_variables};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let templates = Templates::new(Places::default());
+    let templates = Templates::new(SearchPath::default());
     let template =
         templates.load_system_template(&AgentName::new("gemini")?, &Mode::new("plan")?)?;
     let prompt = UnifiedPrompt::new("Add login")?

@@ -2,8 +2,8 @@
 #![expect(clippy::print_stdout, reason = "an example has the terminal to itself")]
 
 use agentd::models::Mode;
-use agentd::parse::{Context, parse, parse_review_marker, verdict};
-use agentd::{Pack, Places, Result};
+use agentd::parse::{ReplyContext, parse, parse_review_marker, verdict};
+use agentd::{Pack, Result, SearchPath};
 
 const REPLY: &str = r#"<thinking>The loop reads one element too many.</thinking>
 <message>One thing is wrong.</message>
@@ -17,13 +17,13 @@ const REPLY: &str = r#"<thinking>The loop reads one element too many.</thinking>
 
 fn main() -> Result<()> {
     // A grammar lists what a reply in one mode of a pack may contain.
-    let pack = Pack::load("light", &Places::default())?;
+    let pack = Pack::load("light", &SearchPath::default())?;
     let grammar = pack.grammar(&Mode::new("review")?)?;
 
     // The prompt asked the agent to repeat this value in its verdict: a verdict that is quoted from a file lacks it.
-    let context = Context {
+    let context = ReplyContext {
         nonce: Some("k3f9x2ab"),
-        ..Context::default()
+        ..ReplyContext::default()
     };
     let response = parse(REPLY, &grammar, &context);
     println!("message: {}", response.message);

@@ -1,18 +1,18 @@
 //! Fits one prompt to a model with a small window and to one with a large window, and compares the blocks.
 #![expect(clippy::print_stdout, reason = "an example has the terminal to itself")]
 
-use agentd::compose::{Draft, FitBlock, Request, compose};
+use agentd::compose::{Draft, FitBlock, PromptRequest, compose};
 use agentd::models::{Catalogue, Mode, State};
-use agentd::{Pack, Places, Result};
+use agentd::{Pack, Result, SearchPath};
 
 fn main() -> Result<()> {
-    let pack = Pack::load("foreman", &Places::default())?;
+    let pack = Pack::load("foreman", &SearchPath::default())?;
     let state = State::in_mode(Mode::new("architect")?);
 
     let draft_for = |model: &str| -> Result<Draft> {
-        let request = Request {
+        let request = PromptRequest {
             count: true,
-            ..Request::new("Where do we stand?").with_model(Catalogue::built_in()?, model)
+            ..PromptRequest::new("Where do we stand?").with_model(Catalogue::built_in()?, model)
         };
         compose(&pack, &state, &request)
     };

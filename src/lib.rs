@@ -75,7 +75,7 @@
 //!     operations: &Operations::shipped(),
 //!     run: &Run::new("my program")?,
 //! };
-//! let agent = FnDriver::new(|_call| Ok(Reply::of("<message>Who is she?</message>")));
+//! let agent = FnDriver::new(|_call| Ok(Reply::from_text("<message>Who is she?</message>")));
 //! let request = TurnRequest::new(Mode::new("architect")?, "A thief learns to trust.");
 //! let report = take_turn(&context, &agent, &request)?;
 //! assert_eq!(report.response.message, "Who is she?");
@@ -164,4 +164,4 @@ pub use {indexmap, schemars, serde_json};
 pub use compose::{Draft, compose, inject_variables};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use models::{ContextItem, ContextKind, ReviewResult, UnifiedPrompt};
-pub use pack::{Pack, Places, Templates};
+pub use pack::{Pack, SearchPath, Templates};

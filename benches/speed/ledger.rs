@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use agentd::models::{
-    Amount, Answered, BlobId, CallOutcome, Event, Format, Holder, Mode, Permission, Process,
-    SegmentRef, SessionId, Started, UsageMetrics, Why,
+    Amount, BlobId, CallEnd, CallOutcome, CallReason, Event, Format, LeaseHolder, Mode, Permission,
+    ProcessIdentity, SegmentRef, SessionId, TurnStart, UsageMetrics,
 };
-use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
+use agentd::store::{ClaimResult, Lease, LedgerEntry, SqliteStore, Store, TurnQuery, blob_id};
 use rusqlite::Connection;
 
 use super::{code, least, row};
@@ -36,13 +36,13 @@ fn now() -> SystemTime {
 }
 
 fn claim(store: &SqliteStore, name: &str) -> Lease {
-    let process = Process {
+    let process = ProcessIdentity {
         pid: 1,
         started: 1,
         boot: "boot".to_owned(),
         namespace: String::new(),
     };
-    let holder = Holder {
+    let holder = LeaseHolder {
         name: "agentd turn".to_owned(),
         process,
     };
@@ -50,8 +50,8 @@ fn claim(store: &SqliteStore, name: &str) -> Lease {
         .claim(&SessionId::new(name).unwrap(), &holder, None, now())
         .unwrap()
     {
-        Claim::Granted(lease) => lease,
-        Claim::Busy(held) => unreachable!("{held:?}"),
+        ClaimResult::Granted(lease) => lease,
+        ClaimResult::Busy(held) => unreachable!("{held:?}"),
     }
 }
 
@@ -64,7 +64,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         texts: vec![blob_id(text)],
         bytes: text.len() as u64,
     };
-    let started = Started {
+    let started = TurnStart {
         turn: number,
         mode: Mode::new("implement").unwrap(),
         agent: "claude".to_owned(),
@@ -88,7 +88,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         for_change: None,
         commit: None,
     };
-    let answered = Answered {
+    let answered = CallEnd {
         turn: number,
         call: 1,
         end: CallOutcome::Ok,
@@ -108,7 +108,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         Event::Called {
             turn: number,
             call: 1,
-            why: Why::Ask,
+            why: CallReason::Ask,
             prompt: Vec::new(),
             run: "run".to_owned(),
             reserved: Amount {
@@ -149,10 +149,10 @@ fn log() {
         let events: Vec<Event> = (1..=EACH)
             .flat_map(|number| turn(number, &[b"prompt"], b"reply"))
             .collect();
-        let entry = Entry {
+        let entry = LedgerEntry {
             events: &events,
             blobs: &[b"prompt", b"reply", b"{}"],
-            ..Entry::default()
+            ..LedgerEntry::default()
         };
         store.commit(&lease, &entry, now()).unwrap();
     }
@@ -165,7 +165,7 @@ fn log() {
         let bare = least(20, || step_through(&database, &select));
         let ours = least(20, || {
             let rows = store
-                .turns(&Turns {
+                .turns(&TurnQuery {
                     session: None,
                     newest,
                 })
@@ -180,9 +180,9 @@ fn log() {
         let marks = store.marks().unwrap();
         next += 1;
         let events = turn(next, &[b"prompt"], b"reply");
-        let entry = Entry {
+        let entry = LedgerEntry {
             events: &events,
-            ..Entry::default()
+            ..LedgerEntry::default()
         };
         store.commit(&lease, &entry, now()).unwrap();
         store.check_unchanged(&lease, &marks).unwrap();
@@ -192,7 +192,7 @@ fn log() {
     let one = SessionId::new("change-50").unwrap();
     let select = "SELECT * FROM turns WHERE session = 51 ORDER BY turn DESC LIMIT 50";
     let bare = least(20, || step_through(&database, select));
-    let wanted = Turns {
+    let wanted = TurnQuery {
         session: Some(&one),
         newest: 50,
     };
@@ -222,10 +222,10 @@ fn record() {
         store
             .commit(
                 &lease,
-                &Entry {
+                &LedgerEntry {
                     events: &events,
                     blobs: &blobs,
-                    ..Entry::default()
+                    ..LedgerEntry::default()
                 },
                 now(),
             )
@@ -260,10 +260,10 @@ fn recover() {
     for number in 0..HELD {
         let lease = claim(&store, &format!("change-{number}"));
         let events = turn(1, &[b"prompt"], b"reply");
-        let entry = Entry {
+        let entry = LedgerEntry {
             events: &events[..2],
             blobs: &[b"prompt", b"{}"],
-            ..Entry::default()
+            ..LedgerEntry::default()
         };
         store.commit(&lease, &entry, now()).unwrap();
     }

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use agentd::models::Mode;
-use agentd::parse::{Context, Grammar, Stream, parse};
-use agentd::{Pack, Places};
+use agentd::parse::{Grammar, ReplyContext, Stream, parse};
+use agentd::{Pack, SearchPath};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -15,7 +15,7 @@ use super::{least, row, shown};
 const MB: usize = 1_000_000;
 
 pub(crate) fn run() {
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
     let grammar = pack.grammar(&Mode::new("architect").unwrap()).unwrap();
     clean(&grammar);
     hostile(&grammar);
@@ -84,7 +84,7 @@ fn clean(grammar: &Grammar) {
     ];
     for (name, bytes, actions, samples) in sizes {
         let text = reply(bytes, actions);
-        let context = Context::default();
+        let context = ReplyContext::default();
         let read = parse(&text, grammar, &context);
         assert_eq!(read.actions.len(), actions.min(64));
         let ours = least(samples, || {
@@ -180,7 +180,7 @@ const SHAPES: [Shape; 22] = [
 ];
 
 fn hostile(grammar: &Grammar) {
-    let context = Context::default();
+    let context = ReplyContext::default();
     let time = |samples, text: &str| {
         least(samples, || {
             drop(black_box(parse(black_box(text), grammar, &context)))
@@ -252,17 +252,17 @@ fn growth(name: &str, make: impl Fn(usize) -> String, run: impl Fn(&str)) {
     println!("{name:<44} {small:>10} {medium:>10} {large:>10} {exponent:>8.2}");
 }
 
-/// What it costs to look for a reply in the prompt: a prompt of 1 MB, a reply of 100 KB.
+/// Cost of looking for a reply in the prompt: a prompt of 1 MB, a reply of 100 KB.
 fn echo(grammar: &Grammar) {
     let prompt = numbered(MB, |number| {
         format!("let value_{number}: Vec<u8> = read(&path, limit)?; // keep the first\n")
     });
     let text = reply(100_000, 50);
     let (alone, sent) = (
-        Context::default(),
-        Context {
+        ReplyContext::default(),
+        ReplyContext {
             sent: vec![&prompt],
-            ..Context::default()
+            ..ReplyContext::default()
         },
     );
     let without = least(200, || {
@@ -274,10 +274,10 @@ fn echo(grammar: &Grammar) {
     row("parse M with a prompt of 1 MB: to without", with, without);
 }
 
-/// What showing a reply while it comes in costs beside reading it at its end, by the size of its pieces.
+/// Cost of showing a reply while it arrives, compared with reading it at its end, by the size of its chunks.
 fn stream(grammar: &Grammar) {
     let text = reply(100_000, 50);
-    let context = Context::default();
+    let context = ReplyContext::default();
     let whole = least(100, || {
         drop(black_box(parse(black_box(&text), grammar, &context)))
     });

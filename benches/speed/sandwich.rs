@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agentd::compose::{AssemblyConfig, PromptAssembler};
 use agentd::models::{Catalogue, ConversationTurn, KnowledgeEntry, Mode, ModelSpec, StateDocument};
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 
 use super::{least, row};
 
@@ -60,7 +60,11 @@ fn pack(folder: &Path) -> Pack {
     let path = folder.join("agentd/packs/foreman/pack.yaml");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, manifest.join("\n")).unwrap();
-    Pack::load("foreman", &Places::new(Some(folder.to_path_buf()), None)).unwrap()
+    Pack::load(
+        "foreman",
+        &SearchPath::new(Some(folder.to_path_buf()), None),
+    )
+    .unwrap()
 }
 
 fn model(window: u64) -> ModelSpec {

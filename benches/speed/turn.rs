@@ -7,19 +7,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use agentd::agent::{self, Drivers, Echo};
 use agentd::config::{Agents, Environment};
-use agentd::models::{AgentName, Event, Holder, Mode, Process, SessionId};
+use agentd::models::{AgentName, Event, LeaseHolder, Mode, ProcessIdentity, SessionId};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
     Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, recover_all, take_turn,
 };
 use agentd::pack::AGENTS;
-use agentd::store::{Claim, Entry, SqliteStore, Store};
+use agentd::store::{ClaimResult, LedgerEntry, SqliteStore, Store};
 
-/// How many turns are taken, and how many of them each session has.
+/// Number of turns, and of turns in each session.
 const TURNS: usize = 300;
 const EACH: usize = 20;
 
-/// How many sessions were left behind.
+/// Number of interrupted sessions.
 const LEFT: usize = 1_000;
 
 /// An agent that reads its prompt and answers at once.
@@ -142,11 +142,11 @@ pub(crate) fn recover() {
         operations: &Operations::shipped(),
         run: &run,
     };
-    let gone = Process {
+    let gone = ProcessIdentity {
         started: 1,
         ..agent::this_process()
     };
-    let holder = Holder {
+    let holder = LeaseHolder {
         name: "agentd turn".to_owned(),
         process: gone,
     };
@@ -158,7 +158,7 @@ pub(crate) fn recover() {
         };
         take_turn(&context, &Echo, &ask).unwrap();
         // As if the run had been killed right after the call was recorded.
-        let Claim::Granted(lease) = store
+        let ClaimResult::Granted(lease) = store
             .claim(&session, &holder, None, SystemTime::now())
             .unwrap()
         else {
@@ -197,9 +197,9 @@ pub(crate) fn recover() {
         store
             .commit(
                 &lease,
-                &Entry {
+                &LedgerEntry {
                     events: &events,
-                    ..Entry::default()
+                    ..LedgerEntry::default()
                 },
                 SystemTime::now(),
             )

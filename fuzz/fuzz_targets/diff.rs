@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use agentd::models::{Effect, OperationId, SessionId, Started, UpdateFormat};
+use agentd::models::{Effect, OperationId, SessionId, TurnStart, UpdateFormat};
 use agentd::ops::{Operations, Site};
 use diffy::DiffOptions;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -49,7 +49,7 @@ static SESSION: LazyLock<SessionId> = LazyLock::new(|| SessionId::new("fuzz").un
 
 static OPERATIONS: LazyLock<Operations> = LazyLock::new(Operations::shipped);
 
-static STARTED: LazyLock<Started> = LazyLock::new(|| {
+static STARTED: LazyLock<TurnStart> = LazyLock::new(|| {
     serde_json::from_value(json!({
         "turn": 1, "mode": "plan", "agent": "fuzz", "pack": "sdd", "pack_hash": "", "permission": "read-only",
         "named": true, "prompt": [], "prompt_bytes": 0, "fit": "", "repairs": 0, "targets": {},

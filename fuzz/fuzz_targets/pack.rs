@@ -8,7 +8,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
 /// Checks that a pack either loads, with a usable grammar for each mode, or is refused as invalid with a place.
 fn load(name: &str, text: &str) {
     fs::write(PROJECT.path().join(format!("agentd/packs/{name}/pack.yaml")), text).unwrap();
-    let places = Places::new(Some(PROJECT.path().to_path_buf()), None);
+    let places = SearchPath::new(Some(PROJECT.path().to_path_buf()), None);
 
     match Pack::load(name, &places) {
         Ok(pack) => {

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use agentd::models::{CallOutcome, Marker, Mode, Response};
-use agentd::parse::{self, Context, Grammar, Stream};
-use agentd::{Pack, Places, ReviewResult};
+use agentd::parse::{self, ReplyContext, Grammar, Stream};
+use agentd::{Pack, SearchPath, ReviewResult};
 use libfuzzer_sys::fuzz_target;
 
 /// A nonce that no seed contains. Replies that contain it are skipped.
@@ -18,7 +18,7 @@ const MAX_STREAMED_BYTES: usize = 2048;
 /// Grammars of shipped packs: verdicts, tasks, actions, and the grammar without a pack.
 static GRAMMARS: LazyLock<Vec<Grammar>> = LazyLock::new(|| {
     let from_pack = |pack: &str, mode: &str| {
-        let pack = Pack::load(pack, &Places::default()).unwrap();
+        let pack = Pack::load(pack, &SearchPath::default()).unwrap();
         pack.grammar(&Mode::new(mode).unwrap()).unwrap()
     };
     vec![
@@ -36,9 +36,9 @@ fuzz_target!(|reply: &[u8]| {
     }
 
     let contexts = [
-        Context::default(),
-        Context { outcome: CallOutcome::Cut, ..Context::default() },
-        Context { nonce: Some(NONCE), ..Context::default() },
+        ReplyContext::default(),
+        ReplyContext { outcome: CallOutcome::Cut, ..ReplyContext::default() },
+        ReplyContext { nonce: Some(NONCE), ..ReplyContext::default() },
     ];
     for grammar in GRAMMARS.iter() {
         for context in &contexts {
@@ -49,7 +49,7 @@ fuzz_target!(|reply: &[u8]| {
     }
 });
 
-fn check_response(reply: &[u8], response: &Response, grammar: &Grammar, context: &Context<'_>) {
+fn check_response(reply: &[u8], response: &Response, grammar: &Grammar, context: &ReplyContext<'_>) {
     check_spans(reply, response);
 
     assert!(response.actions.iter().all(|action| grammar.actions.contains_key(&action.name)));
@@ -98,7 +98,7 @@ fn check_stream(reply: &[u8], grammar: &Grammar) {
     if reply.len() > MAX_STREAMED_BYTES {
         return;
     }
-    let context = Context::default();
+    let context = ReplyContext::default();
     let (text, response) = parse_chunks(reply, reply.len().max(1), grammar, &context);
     assert_eq!(response, parse::parse(reply, grammar, &context));
     assert_eq!((text, response), parse_chunks(reply, 1, grammar, &context));
@@ -108,7 +108,7 @@ fn parse_chunks(
     reply: &[u8],
     chunk_bytes: usize,
     grammar: &Grammar,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) -> (String, Response) {
     let mut stream = Stream::new(grammar);
     let mut text: String = reply.chunks(chunk_bytes).map(|chunk| stream.push(chunk)).collect();

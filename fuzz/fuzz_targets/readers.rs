@@ -2,15 +2,21 @@
 
 #![no_main]
 
+use std::sync::LazyLock;
+
 use agentd::agent::Scripted;
 use agentd::config::{Agents, Settings};
 use agentd::models::{Catalogue, StateDocument};
-use agentd::pack::{Owner, Prose, Rule, Template, Text};
+use agentd::pack::{Pack, Prose, ProseOwner, ProseText, Rule, SearchPath, Template};
 use agentd::spec::{self, Spec, Tasks};
 use agentd::{ErrorKind, Result, UnifiedPrompt};
 use libfuzzer_sys::fuzz_target;
 
 const ORIGIN: &str = "fuzz";
+
+/// The pack whose state files are read.
+static FOREMAN: LazyLock<Pack> =
+    LazyLock::new(|| Pack::load("foreman", &SearchPath::default()).unwrap());
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = str::from_utf8(data) else { return };
@@ -20,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
     check(text, ErrorKind::ConfigInvalid, Catalogue::read(text, ORIGIN));
     check(text, ErrorKind::ScriptInvalid, Scripted::read(text, ORIGIN));
 
-    let prose = Prose { owner: Owner::Project, origin: ORIGIN.to_owned(), text: text.to_owned().into() };
-    check(text, ErrorKind::TemplateInvalid, Text::read("identity.md", &prose));
+    let prose = Prose { owner: ProseOwner::Project, origin: ORIGIN.to_owned(), text: text.to_owned().into() };
+    check(text, ErrorKind::TemplateInvalid, ProseText::read("identity.md", &prose));
     check(text, ErrorKind::TemplateInvalid, Template::read("BASE-plan", &prose));
 
     check_state(text);
@@ -50,10 +56,10 @@ fn check<T>(text: &str, kind: ErrorKind, result: Result<T>) -> Option<T> {
 
 /// A state that was read and written as JSON reads back as the same state.
 fn check_state(text: &str) {
-    let Some(work) = check(text, ErrorKind::StateInvalid, StateDocument::read(text, ORIGIN)) else { return };
+    let Some(work) = check(text, ErrorKind::StateInvalid, StateDocument::read(text, ORIGIN, &FOREMAN.state)) else { return };
     assert!(work.completion_percent() <= 100);
     let json = serde_json::to_string(&work).unwrap();
-    assert_eq!(StateDocument::read(&json, ORIGIN).unwrap(), work);
+    assert_eq!(StateDocument::read(&json, ORIGIN, &FOREMAN.state).unwrap(), work);
 }
 
 /// A prompt that was read from XML and written again reads back as the same prompt.

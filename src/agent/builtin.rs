@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Call, Driver, Running, Salvaged};
+use super::{AgentCall, Driver, RecoveredCall, RunningCall};
 use crate::error::Result;
-use crate::models::{Process, Reply};
+use crate::models::{ProcessIdentity, Reply};
 
 /// An agent that replies with the prompt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,11 +16,11 @@ impl Driver for Echo {
         false
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
-        Ok(ReadyReply::boxed(Reply::of(call.prompt)))
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
+        Ok(ReadyReply::boxed(Reply::from_text(call.prompt)))
     }
 
-    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }
@@ -42,11 +42,11 @@ impl Driver for Replay {
         false
     }
 
-    fn start(&self, _call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, _call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         Ok(ReadyReply::boxed(self.0.clone()))
     }
 
-    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct ReadyReply {
 }
 
 impl ReadyReply {
-    pub(super) fn boxed(reply: Reply) -> Box<dyn Running> {
+    pub(super) fn boxed(reply: Reply) -> Box<dyn RunningCall> {
         Box::new(Self {
             said: reply.text.clone(),
             reply: Some(reply),
@@ -67,8 +67,8 @@ impl ReadyReply {
     }
 }
 
-impl Running for ReadyReply {
-    fn process(&self) -> Option<&Process> {
+impl RunningCall for ReadyReply {
+    fn process(&self) -> Option<&ProcessIdentity> {
         None
     }
 

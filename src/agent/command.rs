@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::builtin::ReadyReply;
-use super::contain::{self, Contained};
+use super::contain::{self, GuardedProcess};
 use super::output::{MAX_STDERR_BYTES, OutputReader};
 use super::output_parser::OutputParser;
-use super::{Call, Containment, Driver, Exit, ExitCause, Job, Limits, Running, Salvaged, Tools};
+use super::{
+    AgentCall, CommandExit, Containment, Driver, ExitCause, GuardedCommand, Limits, RecoveredCall,
+    RunningCall, Tools,
+};
 use crate::config::{AgentSpec, Agents, ArgumentValues, Environment, FailureRules, PromptDelivery};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{CallOutcome, Permission, Process, Reply};
+use crate::models::{CallOutcome, Permission, ProcessIdentity, Reply};
 use crate::secret::Secrets;
 
 /// Name of the prompt's file if the prompt is not written to stdin.
@@ -74,8 +77,8 @@ impl CommandAgent {
         folder: &'a Path,
         marker: &'a str,
         limits: Limits,
-    ) -> Job<'a> {
-        Job {
+    ) -> GuardedCommand<'a> {
+        GuardedCommand {
             guard: &self.guard,
             argv,
             env: &self.environment.0,
@@ -103,7 +106,7 @@ impl CommandAgent {
     }
 
     /// Returns the command and its arguments for a call.
-    fn build_argv(&self, call: &Call<'_>, prompt_file: &Path) -> Result<Vec<String>> {
+    fn build_argv(&self, call: &AgentCall<'_>, prompt_file: &Path) -> Result<Vec<String>> {
         let cwd = absolute_path(call.root)?;
         let values = ArgumentValues {
             model: call.model.or(self.spec.model.as_deref()),
@@ -133,7 +136,7 @@ impl CommandAgent {
     /// Returns the arguments that enforce the permission of a call.
     fn permission_arguments(
         &self,
-        call: &Call<'_>,
+        call: &AgentCall<'_>,
         values: &ArgumentValues<'_>,
     ) -> Result<Vec<String>> {
         let permissions = self.spec.permissions.as_ref();
@@ -207,7 +210,7 @@ impl Driver for CommandAgent {
         true
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         if let Some(refusal) = self.check_prompt_size(call.prompt) {
             return Ok(ReadyReply::boxed(refusal));
         }
@@ -240,7 +243,7 @@ impl Driver for CommandAgent {
         }))
     }
 
-    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<RecoveredCall>> {
         // The folder may hold the files of another call of the same name, for example from a deleted ledger.
         if contain::marker_of(folder).as_deref() != Some(marker) {
             return Ok(None);
@@ -249,7 +252,7 @@ impl Driver for CommandAgent {
         let exit = match contain::exit_record(folder)? {
             Some(exit) if exit.cause == ExitCause::Ended => exit,
             // The guard ended the agent, or was killed itself. Either way the caller was gone, so the reply is lost.
-            other => Exit {
+            other => CommandExit {
                 code: None,
                 signal: None,
                 cause: ExitCause::Abandoned,
@@ -266,7 +269,7 @@ impl Driver for CommandAgent {
         };
         output.finish()?;
         let reply = output.into_reply(&reader, &exit)?;
-        Ok(Some(Salvaged {
+        Ok(Some(RecoveredCall {
             reply,
             milliseconds: exit.milliseconds,
         }))
@@ -275,7 +278,7 @@ impl Driver for CommandAgent {
 
 /// A command that is running.
 struct RunningCommand<'a> {
-    contained: Contained,
+    contained: GuardedProcess,
     reader: OutputReader<'a>,
     /// `None` after `wait` has returned the reply.
     output: Option<OutputFiles<'a>>,
@@ -283,8 +286,8 @@ struct RunningCommand<'a> {
     rest: String,
 }
 
-impl Running for RunningCommand<'_> {
-    fn process(&self) -> Option<&Process> {
+impl RunningCall for RunningCommand<'_> {
+    fn process(&self) -> Option<&ProcessIdentity> {
         Some(self.contained.process())
     }
 
@@ -367,7 +370,7 @@ impl OutputFiles<'_> {
     }
 
     /// Returns the reply of a command that has ended.
-    fn into_reply(self, reader: &OutputReader<'_>, exit: &Exit) -> Result<Reply> {
+    fn into_reply(self, reader: &OutputReader<'_>, exit: &CommandExit) -> Result<Reply> {
         let path = self.folder.join("stderr");
         let stderr = match read_end(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -29,7 +29,7 @@ use super::process::{MARKER_VARIABLE, identity, reap};
 use super::system;
 pub use crate::config::Containment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::Process;
+use crate::models::ProcessIdentity;
 
 /// Maximum size of an argument, and of a variable with its name, on Linux.
 const MAX_STRING_BYTES: usize = 131_071;
@@ -55,7 +55,7 @@ const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A command to run under a guard.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
+pub struct GuardedCommand<'a> {
     /// Path of a program whose `main` begins with `guard_main`.
     pub guard: &'a Path,
     /// Command and arguments.
@@ -76,7 +76,7 @@ pub struct Job<'a> {
 
 /// End of a command under a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct CommandExit {
     /// Exit code; `None` if a signal ended it or it did not start.
     pub code: Option<i32>,
     /// Signal that ended it.
@@ -119,7 +119,7 @@ pub enum ExitCause {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ExitRecord {
     pub(super) boot: String,
-    pub(super) exit: Exit,
+    pub(super) exit: CommandExit,
 }
 
 /// Order for a guard, written to the file `job`. It does not contain the environment, which may hold secrets.
@@ -202,7 +202,7 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 ///
 /// `AgentUnusable` if the guard cannot be started or cannot contain an agent here, or if the arguments are too long;
 /// `StorageFull` if the disk is full.
-pub fn launch(job: &Job<'_>) -> Result<Contained> {
+pub fn launch(job: &GuardedCommand<'_>) -> Result<GuardedProcess> {
     if guard::is_guard() {
         // It would start itself again and again.
         let message =
@@ -240,7 +240,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
         ended,
     } = start_guard(job, &folder)?;
     let process = identity(child.id());
-    let mut contained = Contained {
+    let mut contained = GuardedProcess {
         child,
         lifeline: Some(lifeline),
         ended,
@@ -262,7 +262,7 @@ pub fn launch(job: &Job<'_>) -> Result<Contained> {
 }
 
 /// Fails if an argument or a variable is longer than the system accepts.
-fn check_string_lengths(job: &Job<'_>) -> Result<()> {
+fn check_string_lengths(job: &GuardedCommand<'_>) -> Result<()> {
     if job.argv.is_empty() {
         return Err(Error::new(
             ErrorKind::AgentUnusable,
@@ -310,7 +310,7 @@ struct GuardProcess {
     clippy::disallowed_methods,
     reason = "the guard is how this room starts agents"
 )]
-fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
+fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> {
     let not_connected = |cause| not_ready(job, "cannot create its socket").with_source(cause);
     let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
     let (ended, guard_stdout) = UnixStream::pair().map_err(not_connected)?;
@@ -343,7 +343,7 @@ fn start_guard(job: &Job<'_>, folder: &Path) -> Result<GuardProcess> {
     })
 }
 
-fn not_ready(job: &Job<'_>, why: &str) -> Error {
+fn not_ready(job: &GuardedCommand<'_>, why: &str) -> Error {
     let hint = match job.containment {
         Containment::Namespace => {
             "set `containment = \"guard\"`, or enable user and PID namespaces on this system"
@@ -361,13 +361,13 @@ fn not_ready(job: &Job<'_>, why: &str) -> Error {
 
 /// A command under its guard. Dropping it kills the command.
 #[derive(Debug)]
-pub struct Contained {
+pub struct GuardedProcess {
     child: Child,
     /// Open as long as the agent may live. The guard kills everything when it closes, for whatever reason.
     lifeline: Option<UnixStream>,
     /// Stdout of the guard: its first line, then end of file when it has ended.
     ended: UnixStream,
-    process: Process,
+    process: ProcessIdentity,
     folder: PathBuf,
     marker: String,
     started: Instant,
@@ -377,13 +377,13 @@ pub struct Contained {
     deadline: Option<Instant>,
     /// Cause of the end if the deadline passes.
     overdue: ExitCause,
-    exit: Option<Exit>,
+    exit: Option<CommandExit>,
 }
 
-impl Contained {
+impl GuardedProcess {
     /// Returns the process of the guard.
     #[must_use]
-    pub fn process(&self) -> &Process {
+    pub fn process(&self) -> &ProcessIdentity {
         &self.process
     }
 
@@ -394,7 +394,7 @@ impl Contained {
     ///
     /// `AgentUnusable` if the guard was killed and the agent's processes cannot be killed; `FileUnusable` if the exit
     /// record cannot be read.
-    pub fn wait(&mut self, patience: Duration) -> Result<Option<Exit>> {
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<CommandExit>> {
         if self.exit.is_some() {
             return Ok(self.exit.clone());
         }
@@ -406,7 +406,7 @@ impl Contained {
             let status = self.child.wait().ok();
             self.exit = Some(match exit_record(&self.folder)? {
                 Some(exit) => exit,
-                None => Exit {
+                None => CommandExit {
                     code: None,
                     signal: status.and_then(|status| status.signal()),
                     cause: if self.folder.is_dir() {
@@ -425,13 +425,13 @@ impl Contained {
     }
 
     /// Kills a guard that does not respond, and all processes of its call.
-    fn end_without_guard(&mut self) -> Result<Exit> {
+    fn end_without_guard(&mut self) -> Result<CommandExit> {
         let killed = reap(&self.marker, Some(&self.process))?;
         // On systems that cannot list processes, only the guard can be killed.
         let _gone = self.child.kill();
         let _status = self.child.wait();
 
-        Ok(Exit {
+        Ok(CommandExit {
             code: None,
             signal: None,
             cause: self.overdue.clone(),
@@ -505,7 +505,7 @@ impl Contained {
     }
 
     /// Kills a guard that cannot start the agent, and returns the error for `reason`.
-    fn into_refusal(mut self, job: &Job<'_>, reason: &str) -> Error {
+    fn into_refusal(mut self, job: &GuardedCommand<'_>, reason: &str) -> Error {
         let _gone = self.child.kill();
         if reason.is_empty() {
             not_ready(job, "it exited at once")
@@ -515,7 +515,7 @@ impl Contained {
     }
 }
 
-impl Drop for Contained {
+impl Drop for GuardedProcess {
     fn drop(&mut self) {
         self.lifeline = None;
         if self.exit.is_some() {
@@ -535,7 +535,7 @@ impl Drop for Contained {
 /// # Errors
 ///
 /// `FileUnusable` if the record cannot be read.
-pub fn exit_record(folder: &Path) -> Result<Option<Exit>> {
+pub fn exit_record(folder: &Path) -> Result<Option<CommandExit>> {
     let path = folder.join("exit");
     match read_json::<ExitRecord>(&path) {
         Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot_id())),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Limits;
-use super::contain::{Containment, ExitCause, Job, launch, prepare};
+use super::contain::{Containment, ExitCause, GuardedCommand, launch, prepare};
 use super::guard;
 use super::system;
 use crate::error::{Error, ErrorKind, Result};
@@ -76,7 +76,7 @@ fn run_trial(program: &Path, containment: Containment) -> Result<()> {
         ..Limits::default()
     };
     let marker = format!("trial-{}", folder.display());
-    let job = Job {
+    let job = GuardedCommand {
         guard: program,
         argv: &argv,
         env: &[],

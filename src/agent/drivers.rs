@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::http::HttpAgent;
-use super::{CommandAgent, Containment, Driver, Echo, Salvaged, contain};
+use super::{CommandAgent, Containment, Driver, Echo, RecoveredCall, contain};
 use crate::config::{AgentKind, Agents, Environment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
@@ -77,7 +77,12 @@ impl Drivers {
     /// # Errors
     ///
     /// `FileUnusable` if the files of the call cannot be read; `UnknownAgent` if they exist and the agent has no definition.
-    pub fn salvage(&self, name: &str, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+    pub fn salvage(
+        &self,
+        name: &str,
+        folder: &Path,
+        marker: &str,
+    ) -> Result<Option<RecoveredCall>> {
         if let Some(driver) = self.find_driver(name)? {
             return driver.salvage(folder, marker);
         }

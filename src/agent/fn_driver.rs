@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::builtin::ReadyReply;
-use super::{Call, Driver, Running, Salvaged};
+use super::{AgentCall, Driver, RecoveredCall, RunningCall};
 use crate::error::Result;
 use crate::models::Reply;
 
@@ -18,7 +18,7 @@ use crate::models::Reply;
 /// use agentd::models::Reply;
 ///
 /// let mut drivers = Drivers::default();
-/// let shout = FnDriver::new(|call| Ok(Reply::of(call.prompt.to_uppercase())));
+/// let shout = FnDriver::new(|call| Ok(Reply::from_text(call.prompt.to_uppercase())));
 /// drivers.registered.register("shout", shout);
 /// assert!(drivers.find("shout").is_ok());
 /// ```
@@ -29,7 +29,7 @@ pub struct FnDriver<F> {
 
 impl<F> FnDriver<F>
 where
-    F: Fn(&Call<'_>) -> Result<Reply> + Send + Sync,
+    F: Fn(&AgentCall<'_>) -> Result<Reply> + Send + Sync,
 {
     /// Returns a driver for a function that runs no command and costs nothing.
     pub fn new(answer: F) -> Self {
@@ -51,7 +51,7 @@ where
 
 impl<F> Driver for FnDriver<F>
 where
-    F: Fn(&Call<'_>) -> Result<Reply> + Send + Sync,
+    F: Fn(&AgentCall<'_>) -> Result<Reply> + Send + Sync,
 {
     fn spends(&self) -> bool {
         self.spends
@@ -62,11 +62,11 @@ where
         true
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         Ok(ReadyReply::boxed((self.answer)(call)?))
     }
 
-    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }

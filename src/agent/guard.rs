@@ -22,7 +22,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::contain::{
-    Containment, Exit, ExitCause, ExitRecord, GuardOrder, create, milliseconds, open, put,
+    CommandExit, Containment, ExitCause, ExitRecord, GuardOrder, create, milliseconds, open, put,
     read_json,
 };
 use super::http;
@@ -263,7 +263,7 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
             };
             agent.wait_for_end()?
         }
-        Err(cause) => Exit {
+        Err(cause) => CommandExit {
             code: None,
             signal: None,
             cause,
@@ -382,7 +382,7 @@ struct GuardedAgent {
 
 impl GuardedAgent {
     /// Waits until no process of the agent is alive, and enforces limits and requests meanwhile.
-    fn wait_for_end(mut self) -> io::Result<Exit> {
+    fn wait_for_end(mut self) -> io::Result<CommandExit> {
         // Signals were not blocked while the agent was started, so a SIGCHLD may be missing.
         self.reap_children();
         while self.ended.is_none() {
@@ -401,7 +401,7 @@ impl GuardedAgent {
         let left_behind = self.kill_leftovers();
         self.truncate_outputs()?;
         let (code, signal) = self.ended.unwrap_or_default();
-        Ok(Exit {
+        Ok(CommandExit {
             code,
             signal,
             cause: self.cause.unwrap_or(ExitCause::Ended),

@@ -16,7 +16,7 @@ use nix::sys::statfs::statfs;
 use nix::unistd::{Pid, getegid, geteuid};
 
 use super::process::{MarkedProcesses, SignalCount};
-use crate::models::Process;
+use crate::models::ProcessIdentity;
 
 /// The running program, even if its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
@@ -41,7 +41,7 @@ impl ProcessStat {
     }
 
     /// Returns true if it is this process, and not a later one with the same pid.
-    fn is_process(&self, process: &Process) -> bool {
+    fn is_process(&self, process: &ProcessIdentity) -> bool {
         self.pid.cast_unsigned() == process.pid && self.started == process.started
     }
 }
@@ -156,7 +156,11 @@ pub(super) fn find_markers(variable: &str) -> Option<BTreeSet<String>> {
 
 /// Kills the processes that have a variable with this value in their environment, the guard, and all descendants of
 /// these.
-pub(super) fn kill_marked(variable: &str, value: &str, guard: Option<&Process>) -> MarkedProcesses {
+pub(super) fn kill_marked(
+    variable: &str,
+    value: &str,
+    guard: Option<&ProcessIdentity>,
+) -> MarkedProcesses {
     let wanted = format!("{variable}={value}");
     let own = process::id().cast_signed();
     let mut marked = MarkedProcesses::default();

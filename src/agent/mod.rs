@@ -9,7 +9,7 @@
 //! use agentd::models::Reply;
 //!
 //! let mut drivers = Drivers::default();
-//! let greeter = FnDriver::new(|call| Ok(Reply::of(format!("You are in {}.", call.mode))));
+//! let greeter = FnDriver::new(|call| Ok(Reply::from_text(format!("You are in {}.", call.mode))));
 //! drivers.registered.register("greeter", greeter);
 //! assert!(drivers.find("greeter").is_ok());
 //! assert!(drivers.find("nobody").is_err());
@@ -44,7 +44,8 @@ use std::time::Duration;
 pub use builtin::{Echo, Replay};
 pub use command::CommandAgent;
 pub use contain::{
-    Contained, Containment, Exit, ExitCause, Job, discard, ended_at, exit_record, launch, prepare,
+    CommandExit, Containment, ExitCause, GuardedCommand, GuardedProcess, discard, ended_at,
+    exit_record, launch, prepare,
 };
 pub use containment_support::{ContainmentFacts, network_filesystem};
 pub use discovery::{find_command, is_program, path_of};
@@ -59,7 +60,7 @@ pub use watcher::{ChildWatcher, WatchedChild};
 
 pub use crate::config::CallLimits as Limits;
 use crate::error::Result;
-use crate::models::{Format, Mode, Permission, Process, Reply};
+use crate::models::{Format, Mode, Permission, ProcessIdentity, Reply};
 
 /// Set of tools that an agent may use in a call.
 #[non_exhaustive]
@@ -74,7 +75,7 @@ pub enum Tools {
 
 /// One call to an agent. It is self-contained: agents keep no state between calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct AgentCall<'a> {
     /// Complete prompt, which is sent unchanged.
     pub prompt: &'a str,
     /// Format of the prompt.
@@ -119,7 +120,7 @@ pub trait Driver: Send + Sync {
     /// # Errors
     ///
     /// Any error that prevents the start. The failure of a started agent is part of its reply.
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>>;
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>>;
 
     /// Recovers a call whose caller was interrupted: its reply if the agent ended by itself, otherwise the text so far
     /// with the outcome `Lost`; `None` if the call left no files.
@@ -127,12 +128,12 @@ pub trait Driver: Send + Sync {
     /// # Errors
     ///
     /// `FileUnusable` if the files of the call cannot be read.
-    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>>;
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<RecoveredCall>>;
 }
 
 /// Recovered result of an interrupted call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct RecoveredCall {
     /// The reply; its outcome is `Lost` if it may be incomplete.
     pub reply: Reply,
     /// Duration of the call; 0 if unknown.
@@ -140,9 +141,9 @@ pub struct Salvaged {
 }
 
 /// A call in progress.
-pub trait Running {
+pub trait RunningCall {
     /// Returns the process to look for if this program ends before the agent; `None` if there is none.
-    fn process(&self) -> Option<&Process>;
+    fn process(&self) -> Option<&ProcessIdentity>;
 
     /// Waits for the reply, at most for a time; `None` if the agent has not ended. After a reply no process of the agent
     /// is alive.

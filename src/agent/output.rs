@@ -3,7 +3,7 @@
 use super::failure;
 use super::output_parser::{OutputParser, ParsedOutput};
 use super::text::ClippedText;
-use super::{Exit, ExitCause, Limits};
+use super::{CommandExit, ExitCause, Limits};
 use crate::config::{AgentSpec, FailureRules, OutputKind};
 use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
@@ -36,7 +36,7 @@ pub struct OutputReader<'a> {
 impl<'a> OutputReader<'a> {
     /// Reads the complete output of an agent.
     #[must_use]
-    pub fn read(&self, stdout: &[u8], stderr: &[u8], exit: &Exit) -> Reply {
+    pub fn read(&self, stdout: &[u8], stderr: &[u8], exit: &CommandExit) -> Reply {
         let mut parser = self.new_parser();
         parser.push(stdout);
         parser.finish();
@@ -48,7 +48,12 @@ impl<'a> OutputReader<'a> {
     }
 
     /// Builds the reply from parsed stdout, the end of stderr and the exit.
-    pub(super) fn build_reply(&self, parsed: ParsedOutput, stderr: &[u8], exit: &Exit) -> Reply {
+    pub(super) fn build_reply(
+        &self,
+        parsed: ParsedOutput,
+        stderr: &[u8],
+        exit: &CommandExit,
+    ) -> Reply {
         let stderr = self.last_stderr_lines(stderr);
         let is_text = self.spec.output.kind == OutputKind::Text;
         let error = match parsed.error.trim() {
@@ -98,7 +103,7 @@ impl<'a> OutputReader<'a> {
         parsed: &ParsedOutput,
         error: &str,
         stderr: &str,
-        exit: &Exit,
+        exit: &CommandExit,
     ) -> CallOutcome {
         match &exit.cause {
             ExitCause::NotInstalled => return CallOutcome::NotInstalled,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::system;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::Process;
+use crate::models::ProcessIdentity;
 
 /// Environment variable that holds a call's marker in its processes.
 pub(super) const MARKER_VARIABLE: &str = "AGENTD_CALL";
@@ -36,14 +36,14 @@ pub fn forbid_inspection() -> io::Result<()> {
 
 /// Returns the identity of this process.
 #[must_use]
-pub fn this_process() -> Process {
+pub fn this_process() -> ProcessIdentity {
     identity(process::id())
 }
 
 /// Returns the identity of a process: its pid, and the start time that distinguishes it from later ones with this pid.
-pub(super) fn identity(pid: u32) -> Process {
+pub(super) fn identity(pid: u32) -> ProcessIdentity {
     let started = system::start_time(pid).unwrap_or_default();
-    Process {
+    ProcessIdentity {
         pid,
         started,
         boot: system::boot_id(),
@@ -53,7 +53,7 @@ pub(super) fn identity(pid: u32) -> Process {
 
 /// Returns true if a process is alive. A zombie is not.
 #[must_use]
-pub fn is_alive(process: &Process) -> bool {
+pub fn is_alive(process: &ProcessIdentity) -> bool {
     process.boot == system::boot_id()
         && system::start_time_if_alive(process.pid) == Some(process.started)
 }
@@ -92,7 +92,7 @@ pub fn marked_calls() -> Option<BTreeSet<String>> {
 /// # Errors
 ///
 /// `AgentUnusable` if a process is still alive after 10 s.
-pub fn reap(marker: &str, guard: Option<&Process>) -> Result<u64> {
+pub fn reap(marker: &str, guard: Option<&ProcessIdentity>) -> Result<u64> {
     let guard = guard.filter(|guard| guard.namespace == system::pid_namespace() && is_alive(guard));
     let begun = Instant::now();
     let mut all_killed = BTreeSet::new();

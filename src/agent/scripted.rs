@@ -7,17 +7,17 @@ use serde::Deserialize;
 
 use super::builtin::ReadyReply;
 use super::script_turn::ScriptedTurn;
-use super::{Call, Driver, Running, Salvaged};
+use super::{AgentCall, Driver, RecoveredCall, RunningCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Nonce, Permission, Reply};
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// An agent that plays a script, turn by turn. It fails if a prompt is not as the script expects.
 #[derive(Debug)]
 pub struct Scripted {
     origin: String,
     text: String,
-    turns: Vec<Placed<ScriptedTurn>>,
+    turns: Vec<WithPlace<ScriptedTurn>>,
     next: AtomicUsize,
 }
 
@@ -30,8 +30,8 @@ const MAX_SHOWN_CHARS: usize = 120;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptFile {
-    format: Placed<u64>,
-    turns: Vec<Placed<ScriptedTurn>>,
+    format: WithPlace<u64>,
+    turns: Vec<WithPlace<ScriptedTurn>>,
 }
 
 impl Scripted {
@@ -61,7 +61,7 @@ impl Scripted {
         })
     }
 
-    fn mismatch(&self, turn: &Placed<ScriptedTurn>, message: String) -> Error {
+    fn mismatch(&self, turn: &WithPlace<ScriptedTurn>, message: String) -> Error {
         Error::new(ErrorKind::ScriptMismatch, message)
             .with_place(yaml::place(&self.text, &self.origin, 1, turn.referenced))
             .with_hint("`agentd prompt` with the same arguments shows the prompt that was sent")
@@ -73,18 +73,18 @@ impl Driver for Scripted {
         false
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         self.answer(call)
-            .map(|reply| -> Box<dyn Running> { ReadyReply::boxed(reply) })
+            .map(|reply| -> Box<dyn RunningCall> { ReadyReply::boxed(reply) })
     }
 
-    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _folder: &Path, _marker: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }
 
 impl Scripted {
-    fn answer(&self, call: &Call<'_>) -> Result<Reply> {
+    fn answer(&self, call: &AgentCall<'_>) -> Result<Reply> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
             let message = format!(

@@ -38,11 +38,11 @@ use crate::models::{
     Decision, Effect, EffectKind, Event, Mode, OperationId, RejectedEffect, Response, ReviewResult,
     State, StepResult, TurnResult,
 };
-use crate::pack::{Condition, FactValue, Facts, ModeSpec, NextTarget, Pack};
+use crate::pack::{FactValue, ManifestRule, ModeSpec, NextTarget, Pack, RuleFacts};
 
 /// Consequences of a response.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ReplyOutcome {
     /// Events to record in the ledger.
     pub events: Vec<Event>,
     /// Effects to execute.
@@ -69,7 +69,7 @@ pub fn apply(
     may_edit_tree: bool,
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
-) -> Result<Outcome> {
+) -> Result<ReplyOutcome> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let permit = ReplyPermit {
         spec: pack.mode(mode)?,
@@ -131,7 +131,7 @@ pub fn apply(
         questions: response.questions.clone(),
     }];
 
-    Ok(Outcome {
+    Ok(ReplyOutcome {
         events,
         effects,
         proposals,
@@ -155,7 +155,7 @@ pub fn take_reply(
     state: State,
     response: &Response,
     verdict: Result<Option<ReviewResult>>,
-) -> Result<(State, Outcome)> {
+) -> Result<(State, ReplyOutcome)> {
     let state = state.begin_turn();
     let outcome = apply(pack, &state, false, response, verdict)?;
     let intended = outcome.effects.len() as u64;
@@ -247,7 +247,7 @@ fn severity(result: TurnResult) -> Option<ReviewResult> {
 
 /// Next possible step of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "standing", rename_all = "snake_case")]
+#[serde(tag = "status", rename_all = "snake_case")]
 pub enum NextStep {
     /// The next turn can start.
     Ready {
@@ -384,7 +384,7 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
 /// # Errors
 ///
 /// `UnknownMode`.
-pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Condition>> {
+pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a ManifestRule>> {
     let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
     Ok(spec
         .gate
@@ -393,9 +393,9 @@ pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Condi
 }
 
 /// Returns the facts for gates: results that are settled, and the session's work.
-fn gate_facts(state: &State) -> Facts {
+fn gate_facts(state: &State) -> RuleFacts {
     let progress = &state.progress;
-    let mut facts = Facts::default()
+    let mut facts = RuleFacts::default()
         .with("turns", count_value(state.turns))
         .with("mode_turns", count_value(state.mode_turns))
         .with(

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{self, FittedPrompt};
 use super::layers::PromptInputs;
-use super::{Counter, Draft, Limits, Request};
+use super::{Counter, Draft, ItemLimits, PromptRequest};
 use crate::error::Result;
 use crate::models::{
     ArtifactProgress, Catalogue, ConversationTurn, Format, KnowledgeEntry, Mode, StateDocument,
@@ -264,17 +264,17 @@ impl PromptAssembler {
         };
 
         let tier = model.tier;
-        let request = Request {
+        let request = PromptRequest {
             instructions: Some(user_message.to_owned()),
             model: Some(model),
             counter: Some(counter),
-            limits: Limits {
+            limits: ItemLimits {
                 turns: Some(config.max_conversation_turns),
                 entries: Some(config.max_kb_entries),
             },
             thinking_reminder: config.include_thinking_reminder,
             format: config.format,
-            ..Request::default()
+            ..PromptRequest::default()
         };
 
         log::debug!("a prompt for {} ({} tier)", config.model_id, tier.name());

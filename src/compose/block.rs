@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Limits, SourcedItem};
-use crate::models::{ConversationTurn, KnowledgeEntry, Part, SectionVisibility, Tier};
+use super::{ItemLimits, SourcedItem};
+use crate::models::{ConversationTurn, KnowledgeEntry, PromptPart, SectionVisibility, Tier};
 use crate::pack::Layer;
 
 /// An entry of the prompt.
@@ -17,7 +17,7 @@ pub(super) enum PromptEntry<'a> {
 /// A block with all of its lengths.
 pub(super) struct PromptBlock<'a> {
     pub(super) id: String,
-    pub(super) part: Part,
+    pub(super) part: PromptPart,
     pub(super) layer: &'a Layer,
     pub(super) source: String,
     /// Lengths from short to long; the last one is the preferred one, at the model's tier.
@@ -60,7 +60,7 @@ pub(super) enum SequenceItems<'a> {
     /// Knowledge entries by rank; their limit depends on the length of the enclosing state.
     Entries {
         entries: &'a [KnowledgeEntry],
-        limits: Limits,
+        limits: ItemLimits,
         section: KnowledgeSection<'a>,
     },
     /// Context, in order.

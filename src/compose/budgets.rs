@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::count::Counter;
-use super::vars::{self, Missing, PlaceholderValues, Variables};
+use super::vars::{self, MissingVariable, PlaceholderValues, Variables};
 use crate::error::Result;
 use crate::models::{Mode, Tier};
 use crate::pack::{Layer, LayerContent, Pack, file_for};
@@ -110,7 +110,7 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
             };
 
             parts.push(
-                vars::fill_placeholders(text, values, Missing::Empty, &str::to_owned)?
+                vars::fill_placeholders(text, values, MissingVariable::Empty, &str::to_owned)?
                     .0
                     .trim()
                     .to_owned(),

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::draft::assemble;
 use super::layers::{self, PromptInputs};
 use super::tools::check_tools;
-use super::{Missing, Request, SourcedItem, Variables, markdown};
+use super::{MissingVariable, PromptRequest, SourcedItem, Variables, markdown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, Format, Mode, StateDocument, Tier};
-use crate::pack::{BUILDER_PACK, Pack, Places, Text};
+use crate::pack::{BUILDER_PACK, Pack, ProseText, SearchPath};
 
 /// Section of structured context that selects the execution rules for a task's depth.
 const DEPTH_SECTION: &str = "task_depth";
@@ -67,7 +67,7 @@ pub trait RelevantRules {}
 pub struct PromptBuilder<'m> {
     pack: Pack,
     /// Prose files in the pack's folder that no layer names.
-    others: BTreeMap<String, Text>,
+    others: BTreeMap<String, ProseText>,
     project_id: Option<String>,
     memory: Option<&'m dyn ProjectMemory>,
     strict: bool,
@@ -90,7 +90,7 @@ impl<'m> PromptBuilder<'m> {
         memory: Option<&'m dyn ProjectMemory>,
         _rules: Option<&'m dyn RelevantRules>,
     ) -> Result<Self> {
-        let pack = Pack::load(BUILDER_PACK, &Places::default())?;
+        let pack = Pack::load(BUILDER_PACK, &SearchPath::default())?;
         Ok(Self {
             others: pack.other_texts(),
             pack,
@@ -217,11 +217,11 @@ impl<'m> PromptBuilder<'m> {
             })
             .collect();
 
-        let request = Request {
+        let request = PromptRequest {
             facts: variables.clone(),
             variables,
             missing: self.missing_policy(),
-            ..Request::default()
+            ..PromptRequest::default()
         };
         let rules_pack = self.depth_rules_pack()?;
         let rules =
@@ -245,7 +245,7 @@ impl<'m> PromptBuilder<'m> {
             return Ok(Cow::Borrowed(&self.pack));
         }
 
-        let mut shipped = Pack::load(BUILDER_PACK, &Places::default())?;
+        let mut shipped = Pack::load(BUILDER_PACK, &SearchPath::default())?;
         for (file, text) in &mut shipped.texts {
             let own = self.pack.texts.get(file).or_else(|| self.others.get(file));
             if let Some(own) = own {
@@ -303,7 +303,7 @@ impl<'m> PromptBuilder<'m> {
             history: &[],
         };
 
-        let request = Request {
+        let request = PromptRequest {
             variables,
             missing: self.missing_policy(),
             context: self.context.clone(),
@@ -313,7 +313,7 @@ impl<'m> PromptBuilder<'m> {
                 .map(|text| (text, "the project's memory".to_owned())),
             format: Some(Format::Flat),
             max_bytes: usize::MAX,
-            ..Request::default()
+            ..PromptRequest::default()
         };
 
         assemble(&self.pack, inputs, request)?.text()
@@ -322,7 +322,7 @@ impl<'m> PromptBuilder<'m> {
     /// Returns the raw body of a template; `None` for an unknown name.
     #[must_use]
     pub fn get_template(&self, name: &str) -> Option<&str> {
-        self.template(name).map(Text::body)
+        self.template(name).map(ProseText::body)
     }
 
     /// Returns a template with its variables replaced.
@@ -355,7 +355,7 @@ impl<'m> PromptBuilder<'m> {
         Ok(self.replace_pack(pack))
     }
 
-    fn template(&self, name: &str) -> Option<&Text> {
+    fn template(&self, name: &str) -> Option<&ProseText> {
         let resolved = Mode::new(name).map_or_else(
             |_| name.to_owned(),
             |name| self.pack.resolved(&name).to_string(),
@@ -366,11 +366,11 @@ impl<'m> PromptBuilder<'m> {
             .or_else(|| self.others.get(&file))
     }
 
-    fn missing_policy(&self) -> Missing {
+    fn missing_policy(&self) -> MissingVariable {
         if self.strict {
-            Missing::Error
+            MissingVariable::Error
         } else {
-            Missing::Empty
+            MissingVariable::Empty
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memchr3};
 
-use crate::models::{Expands, Format, Role};
+use crate::models::{Format, MessageRole, PromptExpansion};
 use crate::pack::{DelimiterLines, FoundTemplate, LayerContent, Pack};
 use crate::text::escape::replace_forbidden;
 use crate::text::invisible::is_invisible;
@@ -17,7 +17,7 @@ use crate::text::invisible::is_invisible;
 pub(super) struct Delimiters<'a> {
     pub(super) format: Format,
     /// Forms that the agent would expand.
-    pub(super) expands: Vec<Expands>,
+    pub(super) expands: Vec<PromptExpansion>,
     /// Separator of layers.
     pub(super) separator: &'a str,
     /// Delimiter lines of the pack.
@@ -34,7 +34,7 @@ impl<'a> Delimiters<'a> {
         pack: &'a Pack,
         format: Format,
         template: Option<&FoundTemplate>,
-        expands: &[Expands],
+        expands: &[PromptExpansion],
     ) -> Self {
         let first =
             template.and_then(|found| found.template.text.body().trim_start().lines().next());
@@ -154,10 +154,10 @@ fn starts_with_name(text: &str, name: &str) -> bool {
 }
 
 /// Returns the prefix of a message in flat text.
-pub(super) fn role_prefix(role: Role) -> &'static str {
+pub(super) fn role_prefix(role: MessageRole) -> &'static str {
     match role {
-        Role::User => "USER: ",
-        Role::Assistant => "ASSISTANT: ",
+        MessageRole::User => "USER: ",
+        MessageRole::Assistant => "ASSISTANT: ",
     }
 }
 

@@ -14,10 +14,11 @@ use super::mention_escape::escape_mentions;
 use super::report::{AbsentLayer, FitBlock, FitReport};
 use super::segments::{PromptContents, SegmentWriter, take_contents, write_pieces, xml_segments};
 use super::vars::{NONCE, VERDICTS, VariableUse};
-use super::{Request, tools};
+use super::{PromptRequest, tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    CountKind, Expands, Format, Mode, Nonce, Part, Role, Segment, Tier, UnifiedPrompt,
+    CountKind, Format, MessageRole, Mode, Nonce, PromptExpansion, PromptPart, PromptSegment, Tier,
+    UnifiedPrompt,
 };
 use crate::pack::{LayerContent, Pack};
 
@@ -25,7 +26,7 @@ use crate::pack::{LayerContent, Pack};
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// Rendered bytes of the prompt, block by block.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<PromptSegment>,
     /// The same content by part: system prompt, context, instructions.
     pub prompt: UnifiedPrompt,
     /// Size of each block, and which ones were cut, and why.
@@ -39,7 +40,7 @@ pub struct Draft {
     /// Nonce that the verdict must carry; `None` if the prompt does not show one.
     pub nonce: Option<Nonce>,
     /// Forms that the agent would expand; [`Draft::rendered`] escapes them.
-    pub expands: Vec<Expands>,
+    pub expands: Vec<PromptExpansion>,
 }
 
 /// A chat message.
@@ -102,15 +103,18 @@ fn to_pretty_json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-fn group_messages(segments: &[Segment]) -> Vec<Message> {
+fn group_messages(segments: &[PromptSegment]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for segment in segments {
         let role = match segment.part {
-            Part::System | Part::Context { .. } => "system",
-            Part::History {
-                role: Role::Assistant,
+            PromptPart::System | PromptPart::Context { .. } => "system",
+            PromptPart::History {
+                role: MessageRole::Assistant,
             } => "assistant",
-            Part::History { role: Role::User } | Part::Instructions => "user",
+            PromptPart::History {
+                role: MessageRole::User,
+            }
+            | PromptPart::Instructions => "user",
         };
 
         match messages.last_mut() {
@@ -136,7 +140,7 @@ pub(super) struct FittedPrompt<'a> {
     counted: bool,
     window: TokenWindow,
     count: CountKind,
-    request: Request,
+    request: PromptRequest,
     variables: Vec<VariableUse>,
     absent: Vec<AbsentLayer>,
     pack: &'a Pack,
@@ -150,7 +154,7 @@ pub(super) struct FittedPrompt<'a> {
 pub(super) fn assemble<'a>(
     pack: &'a Pack,
     inputs: PromptInputs<'a>,
-    mut request: Request,
+    mut request: PromptRequest,
 ) -> Result<FittedPrompt<'a>> {
     let format = request.format.unwrap_or(pack.rendering);
     let tier = request
@@ -238,7 +242,7 @@ pub(super) fn assemble<'a>(
 }
 
 /// Sets the variables of the turn, and drops the nonce in a mode without verdicts, because nothing could carry it.
-fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut Request) {
+fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut PromptRequest) {
     let verdicts: Vec<&str> = mode
         .and_then(|mode| pack.modes.get(mode))
         .into_iter()
@@ -270,7 +274,7 @@ fn check_named_items(
     for (entry, entry_fit) in entries.iter().zip(&fit.entry_fits) {
         let lacking = match entry {
             PromptEntry::Block(block) if block.named && entry_fit.rung.is_none() => {
-                let Part::Context { name, .. } = &block.part else {
+                let PromptPart::Context { name, .. } = &block.part else {
                     continue;
                 };
                 block
@@ -310,7 +314,7 @@ fn check_named_items(
 }
 
 /// Returns the tools of the request, or the actions of the mode if it has none.
-fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &Request) -> Vec<Value> {
+fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &PromptRequest) -> Vec<Value> {
     match mode {
         Some(mode) if request.tools.is_empty() => pack
             .actions_of(mode)
@@ -330,7 +334,13 @@ struct TokenWindow {
 }
 
 impl TokenWindow {
-    fn new(pack: &Pack, request: &Request, counter: &Counter, tier: Tier, tools: &[Value]) -> Self {
+    fn new(
+        pack: &Pack,
+        request: &PromptRequest,
+        counter: &Counter,
+        tier: Tier,
+        tools: &[Value],
+    ) -> Self {
         let window = request.model.as_ref().map(|model| model.window);
         let reserve = pack.reserve.map_or(0, |reserve| reserve.at(tier));
         let mut overhead = request.overhead + counter.base();
@@ -579,7 +589,7 @@ impl FittedPrompt<'_> {
 }
 
 /// Records the size of each block in bytes, including headings and separators.
-fn record_block_bytes(report: &mut FitReport, segments: &[Segment]) {
+fn record_block_bytes(report: &mut FitReport, segments: &[PromptSegment]) {
     let mut sizes: HashMap<&str, usize> = HashMap::new();
     for segment in segments {
         let id = segment.block.as_str();

@@ -92,7 +92,7 @@ impl CharRun {
 #[cfg(feature = "tokenizer")]
 mod tests {
     use super::*;
-    use crate::pack::{Places, builtin_names};
+    use crate::pack::{SearchPath, builtin_names};
 
     const SAMPLES: [&str; 16] = [
         "",
@@ -115,7 +115,7 @@ mod tests {
 
     /// Returns the samples, the shipped prose and data, and two long files of other kinds.
     fn texts() -> Vec<(String, String)> {
-        let places = Places::default();
+        let places = SearchPath::default();
         let shipped = builtin_names().map(|name| {
             let prose = places.find(name).unwrap().unwrap();
             (name.to_owned(), prose.text.into_owned())

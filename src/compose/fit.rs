@@ -12,7 +12,7 @@ use super::count::Counter;
 use super::delimiters::Delimiters;
 use super::mention_escape::{ENVELOPE, longest_escaped};
 use super::render;
-use crate::models::{Class, Expands, Format, Part, Tier};
+use crate::models::{Format, PromptExpansion, PromptPart, RetentionClass, Tier};
 use crate::text::xml::cdata_xml;
 
 /// Tokens of each chat message in addition to its text.
@@ -145,8 +145,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let mut needs = vec![0; self.entries.len()];
         for (index, need) in needs.iter_mut().enumerate() {
             let rung = match self.block_at(index) {
-                Some(block) if block.layer.class == Class::Pinned => block.rungs.len() - 1,
-                Some(block) if block.layer.class == Class::Required => 0,
+                Some(block) if block.layer.class == RetentionClass::Pinned => block.rungs.len() - 1,
+                Some(block) if block.layer.class == RetentionClass::Required => 0,
                 _ => continue,
             };
             *need = self.rung_cost(index, rung);
@@ -212,7 +212,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
     /// not depend on the budget.
     fn list_raises(&self) -> Vec<(usize, usize)> {
         let mut raises = Vec::new();
-        for (class, start) in [(Class::Required, 1), (Class::Optional, 0)] {
+        for (class, start) in [(RetentionClass::Required, 1), (RetentionClass::Optional, 0)] {
             let blocks: Vec<(usize, usize)> = (0..self.entries.len())
                 .filter_map(|index| Some((index, self.block_at(index)?)))
                 .filter(|(_, block)| block.layer.class == class)
@@ -468,12 +468,12 @@ impl<'a, 'e> Fitter<'a, 'e> {
         buffer.clear();
         render::write_block(&mut buffer, self.delimiters, block, at, lead);
         let per_message = match block.part {
-            Part::History { .. } | Part::Instructions => self.message,
+            PromptPart::History { .. } | PromptPart::Instructions => self.message,
             _ => 0,
         };
 
         let mut cost = per_message;
-        if self.delimiters.format == Format::Xml && block.part == Part::System {
+        if self.delimiters.format == Format::Xml && block.part == PromptPart::System {
             // The escaping of the system prompt depends on its whole text. CDATA is the longest form, and its marks around
             // every block cost more than a seam between two blocks can.
             for text in [buffer.as_str(), at.end.as_str()]
@@ -496,7 +496,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let long = self
             .delimiters
             .expands
-            .contains(&Expands::AtSigns)
+            .contains(&PromptExpansion::AtSigns)
             .then(|| longest_escaped(text, self.delimiters.format));
         let text = long.as_deref().unwrap_or(text);
         match (text.is_empty(), self.bounds.exact) {

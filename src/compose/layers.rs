@@ -9,14 +9,14 @@ use super::block::{
 use super::delimiters::Delimiters;
 use super::report::AbsentLayer;
 use super::state_xml::state_xml;
-use super::vars::{self, Missing, PlaceholderValues, VariableUse, Variables};
-use super::{Request, SourcedItem};
+use super::vars::{self, MissingVariable, PlaceholderValues, VariableUse, Variables};
+use super::{PromptRequest, SourcedItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    Class, ConversationTurn, Format, KnowledgeEntry, Mode, Part, Role, SectionSource,
-    StateDocument, Tier,
+    ConversationTurn, Format, KnowledgeEntry, MessageRole, Mode, PromptPart, RetentionClass,
+    SectionSource, StateDocument, Tier,
 };
-use crate::pack::{FactValue, Facts, Layer, LayerContent, Pack, Text, file_for};
+use crate::pack::{FactValue, Layer, LayerContent, Pack, ProseText, RuleFacts, file_for};
 use crate::text::escape::replace_forbidden;
 
 /// Borrowed content of a prompt, apart from the request.
@@ -45,7 +45,7 @@ pub(super) struct FilledLayers<'a> {
 pub(super) fn fill_layers<'a>(
     pack: &'a Pack,
     inputs: PromptInputs<'a>,
-    request: &mut Request,
+    request: &mut PromptRequest,
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> Result<FilledLayers<'a>> {
@@ -123,7 +123,7 @@ pub(super) fn add_shorter_rungs<'a>(
     entries: &mut [PromptEntry<'a>],
     pack: &'a Pack,
     inputs: PromptInputs<'a>,
-    request: &Request,
+    request: &PromptRequest,
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> Result<()> {
@@ -145,8 +145,8 @@ pub(super) fn add_shorter_rungs<'a>(
 }
 
 /// Collects the facts that conditions of layers can use.
-fn collect_facts(inputs: PromptInputs<'_>, request: &Request, tier: Tier) -> Facts {
-    let mut facts = Facts::default();
+fn collect_facts(inputs: PromptInputs<'_>, request: &PromptRequest, tier: Tier) -> RuleFacts {
+    let mut facts = RuleFacts::default();
     for (name, value) in &request.facts {
         facts = facts.with(name, FactValue::parse(value));
     }
@@ -190,7 +190,7 @@ struct LayerFiller<'a, 'f> {
     inputs: PromptInputs<'a>,
     tier: Tier,
     delimiters: &'f Delimiters<'f>,
-    facts: Facts,
+    facts: RuleFacts,
     variables: Vec<VariableUse>,
     /// Set if missing values were already logged.
     has_warned: bool,
@@ -200,7 +200,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn fill_layer(
         &mut self,
         layer: &'a Layer,
-        request: &mut Request,
+        request: &mut PromptRequest,
     ) -> Result<Vec<PromptEntry<'a>>> {
         let one =
             |block: Option<PromptBlock<'a>>| block.map(PromptEntry::Block).into_iter().collect();
@@ -215,7 +215,12 @@ impl<'a> LayerFiller<'a, '_> {
                     .filter(|(text, _)| !text.trim().is_empty());
                 one(project.map(|(text, source)| {
                     let text = self.escape_value(text.trim());
-                    self.make_block(layer, Part::System, source, vec![self.make_rung(text)])
+                    self.make_block(
+                        layer,
+                        PromptPart::System,
+                        source,
+                        vec![self.make_rung(text)],
+                    )
                 }))
             }
             LayerContent::Instructions => one(self.fill_instructions(layer, request)?),
@@ -289,7 +294,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn fill_template(
         &mut self,
         layer: &'a Layer,
-        request: &Request,
+        request: &PromptRequest,
     ) -> Result<Option<PromptBlock<'a>>> {
         let (Some(found), Some(mode)) = (&request.template, self.inputs.mode) else {
             let message = format!(
@@ -313,14 +318,19 @@ impl<'a> LayerFiller<'a, '_> {
 
         let source = text.origin.clone();
         let rungs = vec![self.make_rung(filled)];
-        Ok(Some(self.make_block(layer, Part::System, source, rungs)))
+        Ok(Some(self.make_block(
+            layer,
+            PromptPart::System,
+            source,
+            rungs,
+        )))
     }
 
     /// Fills the instructions: the text of the request, followed by the pack's texts for the mode.
     fn fill_instructions(
         &mut self,
         layer: &'a Layer,
-        request: &mut Request,
+        request: &mut PromptRequest,
     ) -> Result<Option<PromptBlock<'a>>> {
         let Some(given) = request.instructions.take() else {
             return Ok(None);
@@ -337,14 +347,14 @@ impl<'a> LayerFiller<'a, '_> {
         let source = "the request".to_owned();
         Ok(Some(self.make_block(
             layer,
-            Part::Instructions,
+            PromptPart::Instructions,
             source,
             vec![self.make_rung(text)],
         )))
     }
 
     /// Returns the texts that a layer adds in the current mode.
-    fn added_texts(&self, layer: &Layer, tier: Tier) -> Vec<&'a Text> {
+    fn added_texts(&self, layer: &Layer, tier: Tier) -> Vec<&'a ProseText> {
         let Some(mode) = self.inputs.mode else {
             return Vec::new();
         };
@@ -359,7 +369,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn fill_text(
         &mut self,
         layer: &'a Layer,
-        request: &Request,
+        request: &PromptRequest,
     ) -> Result<Option<PromptBlock<'a>>> {
         let Some((text, origin)) = self.compose_prose(layer, request, self.tier)? else {
             return Ok(None);
@@ -374,14 +384,14 @@ impl<'a> LayerFiller<'a, '_> {
         };
 
         Ok(says_something
-            .then(|| self.make_block(layer, Part::System, origin.to_owned(), vec![rung])))
+            .then(|| self.make_block(layer, PromptPart::System, origin.to_owned(), vec![rung])))
     }
 
     /// Returns the text of a prose layer at a tier and its origin; `None` if no file is chosen.
     fn compose_prose(
         &mut self,
         layer: &'a Layer,
-        request: &Request,
+        request: &PromptRequest,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
         let Some((file, own)) = self.choose_file(layer, request) else {
@@ -394,7 +404,7 @@ impl<'a> LayerFiller<'a, '_> {
         let Some(main) = main else {
             return Ok(Some((Cow::Borrowed(""), "")));
         };
-        let texts: Vec<&'a Text> = std::iter::once(main)
+        let texts: Vec<&'a ProseText> = std::iter::once(main)
             .chain(self.added_texts(layer, tier))
             .collect();
 
@@ -423,7 +433,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn choose_file(
         &self,
         layer: &'a Layer,
-        request: &Request,
+        request: &PromptRequest,
     ) -> Option<(String, Vec<(&'a str, String)>)> {
         let mode = self.inputs.mode;
         let named = |name: &str| match mode {
@@ -446,7 +456,7 @@ impl<'a> LayerFiller<'a, '_> {
         let defaults = choice
             .defaults
             .iter()
-            .filter(|_| request.missing != Missing::Error)
+            .filter(|_| request.missing != MissingVariable::Error)
             .filter(|(name, _)| !request.variables.contains_key(*name))
             .map(|(name, text)| (name.as_str(), text.clone()));
 
@@ -455,8 +465,8 @@ impl<'a> LayerFiller<'a, '_> {
 
     fn fill_placeholders(
         &mut self,
-        text: &Text,
-        request: &Request,
+        text: &ProseText,
+        request: &PromptRequest,
         own: &[(&str, String)],
         tier: Tier,
     ) -> Result<String> {
@@ -480,7 +490,7 @@ impl<'a> LayerFiller<'a, '_> {
                 if !self.has_warned
                     && used.required
                     && used.bytes.is_none()
-                    && request.missing == Missing::Notice
+                    && request.missing == MissingVariable::Notice
                 {
                     vars::warn_missing(&used.name);
                 }
@@ -501,8 +511,14 @@ impl<'a> LayerFiller<'a, '_> {
 
     fn fill_state(&self, layer: &'a Layer) -> Result<Option<PromptBlock<'a>>> {
         let rung = self.state_rung(self.tier)?;
-        Ok(rung
-            .map(|rung| self.make_block(layer, Part::System, "the session".to_owned(), vec![rung])))
+        Ok(rung.map(|rung| {
+            self.make_block(
+                layer,
+                PromptPart::System,
+                "the session".to_owned(),
+                vec![rung],
+            )
+        }))
     }
 
     fn state_rung(&self, tier: Tier) -> Result<Option<BlockRung<'a>>> {
@@ -521,8 +537,12 @@ impl<'a> LayerFiller<'a, '_> {
     }
 
     /// Inserts the shorter rungs of a block before its longest one.
-    fn add_shorter_rungs(&mut self, block: &mut PromptBlock<'a>, request: &Request) -> Result<()> {
-        if block.layer.class == Class::Pinned
+    fn add_shorter_rungs(
+        &mut self,
+        block: &mut PromptBlock<'a>,
+        request: &PromptRequest,
+    ) -> Result<()> {
+        if block.layer.class == RetentionClass::Pinned
             || !matches!(block.layer.holds, LayerContent::Text | LayerContent::State)
         {
             return Ok(());
@@ -556,7 +576,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn fill_example_turn(
         &mut self,
         layer: &'a Layer,
-        request: &Request,
+        request: &PromptRequest,
     ) -> Result<Vec<PromptEntry<'a>>> {
         let tier = self.tier;
         let pack = self.pack;
@@ -570,8 +590,8 @@ impl<'a> LayerFiller<'a, '_> {
 
         let mut blocks = Vec::new();
         for (role, file) in [
-            (Role::User, &layer.user),
-            (Role::Assistant, &layer.assistant),
+            (MessageRole::User, &layer.user),
+            (MessageRole::Assistant, &layer.assistant),
         ] {
             let text = file
                 .as_ref()
@@ -583,11 +603,11 @@ impl<'a> LayerFiller<'a, '_> {
                 .to_owned();
             let block = self.make_block(
                 layer,
-                Part::History { role },
+                PromptPart::History { role },
                 text.origin.clone(),
                 vec![self.make_rung(filled)],
             );
-            let follows = role == Role::Assistant;
+            let follows = role == MessageRole::Assistant;
             blocks.push(PromptEntry::Block(PromptBlock {
                 id: format!("{}/{}", layer.id, role.name()),
                 follows,
@@ -599,7 +619,7 @@ impl<'a> LayerFiller<'a, '_> {
     }
 
     fn fill_context(&self, layer: &'a Layer, items: Vec<SourcedItem>) -> Vec<PromptEntry<'a>> {
-        if layer.class == Class::Elastic {
+        if layer.class == RetentionClass::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
             let mut named = BlockIds::default();
             let ids = items
@@ -625,7 +645,7 @@ impl<'a> LayerFiller<'a, '_> {
                 let id = ids.next_id(layer, &name);
                 let block = self.make_block(
                     layer,
-                    Part::Context { kind, name },
+                    PromptPart::Context { kind, name },
                     source,
                     vec![self.make_rung(content)],
                 );
@@ -666,7 +686,7 @@ impl<'a> LayerFiller<'a, '_> {
     fn make_block(
         &self,
         layer: &'a Layer,
-        part: Part,
+        part: PromptPart,
         source: String,
         rungs: Vec<BlockRung<'a>>,
     ) -> PromptBlock<'a> {
@@ -714,7 +734,7 @@ impl BlockIds {
 pub(super) fn fill_layer_text(
     pack: &Pack,
     layer: &str,
-    request: &Request,
+    request: &PromptRequest,
 ) -> Result<Option<String>> {
     let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else {
         return Ok(None);
@@ -747,9 +767,9 @@ pub(super) fn fill_layer_text(
 /// Returns a text with its placeholders filled.
 pub(super) fn render_text(
     pack: &Pack,
-    text: &Text,
+    text: &ProseText,
     given: &Variables,
-    missing: Missing,
+    missing: MissingVariable,
 ) -> Result<String> {
     let delimiters = Delimiters::from_pack(pack, Format::Flat, None, &[]);
     let clean = |value: &str| delimiters.escape_block(value).into_owned();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::models::{Condition, Figure, Measurement, Reliability, Share};
+use crate::models::{ComplianceRate, MeasuredValue, Measurement, ProbeCondition, Reliability};
 
 /// Maximum number of samples used; the newest ones count.
 const MAX_SAMPLES: usize = 50;
@@ -21,28 +21,28 @@ pub const MIN_RELIABILITY_REPLIES: u64 = 10;
 
 /// Measurements of an agent and its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Measured {
+pub struct ModelMeasurements {
     /// Comparison of our token counts with the reported ones.
     pub calibration: Calibration,
     /// Share of correct replies to probes without help.
-    pub protocol: Share,
+    pub protocol: ComplianceRate,
 }
 
-impl Measured {
+impl ModelMeasurements {
     /// Evaluates measurements; the newest is the last.
     #[must_use]
     pub fn from_measurements<'a>(measurements: impl IntoIterator<Item = &'a Measurement>) -> Self {
         let mut samples = Vec::new();
-        let mut protocol = Share::default();
+        let mut protocol = ComplianceRate::default();
         for measurement in measurements {
             match measurement.figure {
-                Figure::Tokens { ours, reported } => samples.push((ours, reported)),
-                Figure::Protocol {
-                    condition: Condition::Plain,
+                MeasuredValue::Tokens { ours, reported } => samples.push((ours, reported)),
+                MeasuredValue::Protocol {
+                    condition: ProbeCondition::Plain,
                     right,
                     ..
                 } => protocol.count(right),
-                Figure::Protocol { .. } => {}
+                MeasuredValue::Protocol { .. } => {}
             }
         }
 
@@ -257,24 +257,24 @@ mod tests {
         let reply = |condition, right| Measurement {
             agent: "a".to_owned(),
             model: None,
-            figure: Figure::Protocol {
+            figure: MeasuredValue::Protocol {
                 condition,
-                task: crate::models::Task::Message,
+                task: crate::models::ProbeTask::Message,
                 case: "hello".to_owned(),
                 right,
             },
         };
-        let mut all = vec![reply(Condition::Plain, true); 8];
-        all.extend(vec![reply(Condition::Example, false); 40]);
-        all.push(reply(Condition::Plain, false));
-        let nine = Measured::from_measurements(&all);
+        let mut all = vec![reply(ProbeCondition::Plain, true); 8];
+        all.extend(vec![reply(ProbeCondition::Example, false); 40]);
+        all.push(reply(ProbeCondition::Plain, false));
+        let nine = ModelMeasurements::from_measurements(&all);
         assert_eq!(
             (nine.protocol, nine.reliability()),
-            (Share { right: 8, all: 9 }, None)
+            (ComplianceRate { right: 8, all: 9 }, None)
         );
-        all.push(reply(Condition::Plain, false));
+        all.push(reply(ProbeCondition::Plain, false));
         assert_eq!(
-            Measured::from_measurements(&all).reliability(),
+            ModelMeasurements::from_measurements(&all).reliability(),
             Some(Reliability::Medium)
         );
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::models::{Expands, Format};
+use crate::models::{Format, PromptExpansion};
 use crate::text::xml::{cdata_xml, escape_at_signs};
 
 /// Opening and closing tag around a flat text that is sent as XML.
@@ -11,9 +11,14 @@ pub(super) const ENVELOPE: [&str; 2] = ["<prompt>", "</prompt>\n"];
 /// Returns a rendered prompt in which the agent finds nothing to expand.
 ///
 /// In XML and JSON an `@` is written as a character reference. Flat text has no references, so it is sent as one XML element.
-pub(super) fn escape_mentions(rendered: String, format: Format, expands: &[Expands]) -> String {
-    let at_signs = expands.contains(&Expands::AtSigns);
-    let slashes = expands.contains(&Expands::Slashes) && rendered.trim_start().starts_with('/');
+pub(super) fn escape_mentions(
+    rendered: String,
+    format: Format,
+    expands: &[PromptExpansion],
+) -> String {
+    let at_signs = expands.contains(&PromptExpansion::AtSigns);
+    let slashes =
+        expands.contains(&PromptExpansion::Slashes) && rendered.trim_start().starts_with('/');
     match format {
         Format::Xml if at_signs => escape_at_signs(&rendered).into_owned(),
         Format::Flat if at_signs || slashes => {

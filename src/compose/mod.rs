@@ -49,11 +49,11 @@ pub(crate) use builder::trim_block;
 pub use builder::{ProjectMemory, PromptBuilder, RelevantRules};
 pub use count::{Count, Counter};
 pub use draft::{Draft, Message};
-pub use measured::{Calibration, MIN_RELIABILITY_REPLIES, Measured, seems_cut};
+pub use measured::{Calibration, MIN_RELIABILITY_REPLIES, ModelMeasurements, seems_cut};
 pub use report::{AbsentLayer, FitBlock, FitReport};
-pub use request::{Limits, Request, SourcedItem};
+pub use request::{ItemLimits, PromptRequest, SourcedItem};
 pub use tools::check_tools;
-pub use vars::{Missing, TURN_VARIABLES, VariableUse, Variables, inject_variables};
+pub use vars::{MissingVariable, TURN_VARIABLES, VariableUse, Variables, inject_variables};
 
 use crate::error::Result;
 use crate::models::State;
@@ -65,7 +65,7 @@ use layers::PromptInputs;
 /// # Errors
 ///
 /// `UnknownMode`, `TemplateNotFound`, `MissingVariable`, `PromptInvalid`, or `BudgetTooSmall` with the numbers.
-pub fn compose(pack: &Pack, state: &State, request: &Request) -> Result<Draft> {
+pub fn compose(pack: &Pack, state: &State, request: &PromptRequest) -> Result<Draft> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     pack.mode(mode)?;
 

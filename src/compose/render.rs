@@ -4,7 +4,7 @@ use super::SourcedItem;
 use super::block::{BlockRung, ElasticSequence, PromptBlock, SequenceItems};
 use super::delimiters::{Delimiters, one_line, role_prefix};
 use super::state_xml::{knowledge_tags, write_entry};
-use crate::models::{ContextKind, ConversationTurn, Format, Part, Role};
+use crate::models::{ContextKind, ConversationTurn, Format, MessageRole, PromptPart};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
@@ -18,18 +18,18 @@ pub(super) fn write_block(
 ) {
     let heading = block.layer.heading_text();
     match &block.part {
-        Part::System => {
+        PromptPart::System => {
             out.push_str(lead);
             out.push_str(&rung.text);
         }
-        Part::Context { kind, name } if block.own && delimiters.format != Format::Xml => {
+        PromptPart::Context { kind, name } if block.own && delimiters.format != Format::Xml => {
             write_heading(out, lead, &heading_with_name(delimiters, &heading, name));
             out.push_str(rung.text.trim_end());
         }
-        Part::Context { kind, name } => {
+        PromptPart::Context { kind, name } => {
             write_context(out, delimiters, lead, &heading, (*kind, name), &rung.text)
         }
-        Part::History { role } => {
+        PromptPart::History { role } => {
             let heading = if block.follows { "" } else { heading.as_ref() };
             write_message(
                 out,
@@ -41,7 +41,7 @@ pub(super) fn write_block(
                 &rung.text,
             );
         }
-        Part::Instructions => match delimiters.format {
+        PromptPart::Instructions => match delimiters.format {
             Format::Xml => out.push_str(&element_xml("instructions", None, &rung.text)),
             Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(&rung.text)),
             Format::Flat => {
@@ -103,7 +103,7 @@ fn write_message(
     delimiters: &Delimiters<'_>,
     lead: &str,
     heading: &str,
-    role: Role,
+    role: MessageRole,
     name: impl FnOnce() -> String,
     text: &str,
 ) {
@@ -145,10 +145,10 @@ pub(super) fn sequence_delimiters(
 }
 
 /// Returns the messages of a turn that are not empty, with their roles.
-pub(super) fn turn_messages(turn: &ConversationTurn) -> impl Iterator<Item = (Role, &str)> {
+pub(super) fn turn_messages(turn: &ConversationTurn) -> impl Iterator<Item = (MessageRole, &str)> {
     let parts = [
-        (Role::User, turn.user.as_str()),
-        (Role::Assistant, turn.assistant.as_str()),
+        (MessageRole::User, turn.user.as_str()),
+        (MessageRole::Assistant, turn.assistant.as_str()),
     ];
     parts.into_iter().filter(|(_, text)| !text.is_empty())
 }
@@ -221,7 +221,7 @@ pub(super) fn max_item_bytes(elastic: &ElasticSequence<'_>, index: usize) -> usi
     }
 }
 
-fn turn_id(elastic: &ElasticSequence<'_>, index: usize, role: Role) -> String {
+fn turn_id(elastic: &ElasticSequence<'_>, index: usize, role: MessageRole) -> String {
     format!("{}/{}/{}", elastic.layer.id, index + 1, role.name())
 }
 
@@ -230,26 +230,26 @@ pub(super) fn describe_piece(
     elastic: &ElasticSequence<'_>,
     index: usize,
     piece: usize,
-) -> (String, Part, String) {
+) -> (String, PromptPart, String) {
     let layer = elastic.layer;
     match &elastic.items {
         SequenceItems::Entries { entries, .. } => {
             let id = format!("{}/{}", layer.id, entries[index].key);
-            (id, Part::System, "the knowledge base".to_owned())
+            (id, PromptPart::System, "the knowledge base".to_owned())
         }
         SequenceItems::Turns { turns, .. } => {
             let role = turn_messages(&turns[index])
                 .nth(piece)
-                .map_or(Role::User, |(role, _)| role);
+                .map_or(MessageRole::User, |(role, _)| role);
             (
                 turn_id(elastic, index, role),
-                Part::History { role },
+                PromptPart::History { role },
                 "the session".to_owned(),
             )
         }
         SequenceItems::Context { items, ids, .. } => {
             let SourcedItem { item, source, .. } = &items[index];
-            let part = Part::Context {
+            let part = PromptPart::Context {
                 kind: item.kind(),
                 name: item.name().to_owned(),
             };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::models::{Class, CountKind, Tier, Zone};
+use crate::models::{CacheZone, CountKind, RetentionClass, Tier};
 
 /// Size of each block of a prompt, what was cut, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,9 +52,9 @@ pub struct FitBlock {
     /// Origin of its content.
     pub source: String,
     /// Class that decides when it is shortened or left out.
-    pub class: Class,
+    pub class: RetentionClass,
     /// Zone by how often its text changes.
-    pub zone: Zone,
+    pub zone: CacheZone,
     /// Chosen length: a tier for prose; `whole`, `part` or `none` otherwise.
     pub rung: &'static str,
     /// Tokens, if they were counted.

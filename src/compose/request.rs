@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Counter, Missing, Variables};
+use super::{Counter, MissingVariable, Variables};
 use crate::error::Result;
 use crate::models::{
-    AgentName, Catalogue, ContextItem, CountKind, Expands, Format, ModelSpec, Nonce, TokenizerSpec,
+    AgentName, Catalogue, ContextItem, CountKind, Format, ModelSpec, Nonce, PromptExpansion,
+    TokenizerSpec,
 };
 use crate::pack::FoundTemplate;
 
@@ -13,7 +14,7 @@ use crate::pack::FoundTemplate;
 ///
 /// [`Request::new`] and [`Request::with_model`] cover most callers; set other fields with struct update syntax.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct PromptRequest {
     /// System template, for a pack with a layer that holds one; [`Templates::find`](crate::Templates::find) returns it.
     pub template: Option<Arc<FoundTemplate>>,
     /// Values of variables.
@@ -23,7 +24,7 @@ pub struct Request {
     /// Facts for the conditions of layers, in addition to those of the program.
     pub facts: Variables,
     /// Treatment of a mandatory variable without a value.
-    pub missing: Missing,
+    pub missing: MissingVariable,
     /// Context, in order.
     pub context: Vec<SourcedItem>,
     /// Description of the project, and where it comes from.
@@ -51,9 +52,9 @@ pub struct Request {
     /// Tokens that the agent adds to every prompt.
     pub overhead: u64,
     /// Forms that the agent would expand in a prompt, and that are escaped.
-    pub expands: Vec<Expands>,
+    pub expands: Vec<PromptExpansion>,
     /// Maximum number of items of sequences.
-    pub limits: Limits,
+    pub limits: ItemLimits,
     /// First turn of the history in the last prompt, for a pack that keeps the start of its history stable.
     pub previous: Option<usize>,
     /// Set to remind the agent to think aloud.
@@ -77,14 +78,14 @@ pub struct SourcedItem {
 
 /// Maximum number of items of sequences, instead of the pack's own limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ItemLimits {
     /// Turns of the history.
     pub turns: Option<usize>,
     /// Entries of the knowledge; smaller tiers keep the pack's limit if that is lower.
     pub entries: Option<usize>,
 }
 
-impl Request {
+impl PromptRequest {
     /// Returns a request with the user's text.
     pub fn new(instructions: impl Into<String>) -> Self {
         Self {
@@ -123,14 +124,14 @@ impl Request {
     }
 }
 
-impl Default for Request {
+impl Default for PromptRequest {
     fn default() -> Self {
         Self {
             template: None,
             variables: Variables::new(),
             pack_texts: Variables::new(),
             facts: Variables::new(),
-            missing: Missing::Notice,
+            missing: MissingVariable::Notice,
             context: Vec::new(),
             project: None,
             instructions: None,
@@ -144,7 +145,7 @@ impl Default for Request {
             counter: None,
             overhead: 0,
             expands: Vec::new(),
-            limits: Limits::default(),
+            limits: ItemLimits::default(),
             previous: None,
             thinking_reminder: true,
             count: false,

@@ -4,7 +4,10 @@ use super::block::{ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
 use super::delimiters::Delimiters;
 use super::fit::{EntryFit, FitOutcome};
 use super::render;
-use crate::models::{Class, ContextItem, ContextKind, Part, Role, Segment, UnifiedPrompt, Zone};
+use crate::models::{
+    CacheZone, ContextItem, ContextKind, MessageRole, PromptPart, PromptSegment, RetentionClass,
+    UnifiedPrompt,
+};
 
 /// A piece of a prompt, by its origin.
 #[derive(Clone, Copy)]
@@ -22,7 +25,7 @@ pub(super) enum PromptPiece<'e, 'a> {
 impl PromptPiece<'_, '_> {
     fn is_system(self) -> bool {
         match self {
-            Self::Block(block) | Self::End(block) => block.part == Part::System,
+            Self::Block(block) | Self::End(block) => block.part == PromptPart::System,
             Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside(),
         }
     }
@@ -43,7 +46,7 @@ impl PieceSink for String {
 /// Collects segments, and the system prompt as one text.
 #[derive(Default)]
 pub(super) struct SegmentWriter {
-    pub(super) segments: Vec<Segment>,
+    pub(super) segments: Vec<PromptSegment>,
     pub(super) system: String,
 }
 
@@ -70,9 +73,11 @@ impl PieceSink for SegmentWriter {
             ),
             PromptPiece::Around(elastic, name) => {
                 let part = if elastic.is_inside() {
-                    Part::System
+                    PromptPart::System
                 } else {
-                    Part::History { role: Role::User }
+                    PromptPart::History {
+                        role: MessageRole::User,
+                    }
                 };
                 (
                     elastic.layer,
@@ -88,7 +93,7 @@ impl PieceSink for SegmentWriter {
             }
         };
 
-        self.segments.push(Segment {
+        self.segments.push(PromptSegment {
             block,
             part,
             class: layer.class,
@@ -117,7 +122,7 @@ pub(super) fn write_pieces(
                 let Some(rung) = entry_fit.rung.map(|rung| &block.rungs[rung]) else {
                     continue;
                 };
-                if block.part == Part::System && rung.text.is_empty() {
+                if block.part == PromptPart::System && rung.text.is_empty() {
                     continue;
                 }
 
@@ -198,18 +203,18 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
                 let Some(rung) = entry_fit.rung else { continue };
                 let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
                 match &block.part {
-                    Part::Context { kind, name } => {
+                    PromptPart::Context { kind, name } => {
                         let item = ContextItem::new(*kind, name.clone(), text());
                         contents.items.push(item);
                     }
-                    Part::History { .. } => {
+                    PromptPart::History { .. } => {
                         let name = block.id.clone();
                         contents
                             .items
                             .push(ContextItem::new(ContextKind::Artifact, name, text()));
                     }
-                    Part::Instructions => contents.instructions = text(),
-                    Part::System => {}
+                    PromptPart::Instructions => contents.instructions = text(),
+                    PromptPart::System => {}
                 }
             }
             PromptEntry::Elastic(elastic) => {
@@ -240,20 +245,23 @@ fn take_context_items(elastic: &mut ElasticSequence<'_>, index: usize) -> Vec<Co
 }
 
 /// Returns the segments of the XML rendering, in which all blocks of the system prompt are one segment.
-pub(super) fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<Segment> {
-    let (system, rest): (Vec<Segment>, Vec<Segment>) = blocks
+pub(super) fn xml_segments(
+    prompt: &UnifiedPrompt,
+    blocks: Vec<PromptSegment>,
+) -> Vec<PromptSegment> {
+    let (system, rest): (Vec<PromptSegment>, Vec<PromptSegment>) = blocks
         .into_iter()
-        .partition(|segment| segment.part == Part::System);
+        .partition(|segment| segment.part == PromptPart::System);
     let several = system.len() > 1;
     let system = system.into_iter().next().map(|first| {
         if !several {
             return first;
         }
-        Segment {
+        PromptSegment {
             block: "system".to_owned(),
             source: "the blocks of the system prompt".to_owned(),
-            class: Class::Pinned,
-            zone: Zone::Turn,
+            class: RetentionClass::Pinned,
+            zone: CacheZone::Turn,
             ..first
         }
     });
@@ -265,7 +273,7 @@ pub(super) fn xml_segments(prompt: &UnifiedPrompt, blocks: Vec<Segment>) -> Vec<
     prompt
         .pieces()
         .zip(blocks)
-        .map(|(piece, segment)| Segment {
+        .map(|(piece, segment)| PromptSegment {
             text: prompt.piece_xml(piece),
             ..segment
         })

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Nonce;
-use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, Text, Token, tokens};
+use crate::pack::{ACTIONS_PLACEHOLDER, MISSING_VARIABLE, ProseText, Token, tokens};
 
 /// Variable with the nonce of the turn. Texts rarely need it: the nonce is added to every `<review>` of the pack's text.
 pub(super) const NONCE: &str = "NONCE";
@@ -83,7 +83,7 @@ pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, st
 
 /// Treatment of a mandatory variable without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingVariable {
     /// Insert a visible notice and log a warning.
     Notice,
     /// Fail.
@@ -133,9 +133,9 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 ///
 /// `MissingVariable` with all missing variables and the place of the first, if the policy is [`Missing::Error`].
 pub(super) fn fill_placeholders(
-    template: &Text,
+    template: &ProseText,
     values: PlaceholderValues<'_>,
-    missing: Missing,
+    missing: MissingVariable,
     clean: &dyn Fn(&str) -> String,
 ) -> Result<(String, Vec<VariableUse>)> {
     let uses = list_variable_uses(template, values);
@@ -144,7 +144,7 @@ pub(super) fn fill_placeholders(
         .filter(|used| used.required && used.bytes.is_none())
         .map(|used| used.name.as_str())
         .collect();
-    if let (Missing::Error, Some(first)) = (missing, lacking.first()) {
+    if let (MissingVariable::Error, Some(first)) = (missing, lacking.first()) {
         let offset = template
             .body()
             .find(&format!("{{{{{first}}}}}"))
@@ -171,7 +171,7 @@ pub(super) fn fill_placeholders(
                     let tags = tags.get_or_init(|| closing_tags(template.body()));
                     out.push_str(&clean(&escape_closing_tags(value, tags)));
                 }
-                None if missing == Missing::Notice && template.requires(name) => {
+                None if missing == MissingVariable::Notice && template.requires(name) => {
                     out.push_str(&missing_notice(name))
                 }
                 None => {}
@@ -227,7 +227,7 @@ fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, st
 }
 
 /// Lists the variables of a template in order of first use.
-fn list_variable_uses(template: &Text, values: PlaceholderValues<'_>) -> Vec<VariableUse> {
+fn list_variable_uses(template: &ProseText, values: PlaceholderValues<'_>) -> Vec<VariableUse> {
     let mut uses: Vec<VariableUse> = Vec::new();
     for token in tokens(template.body()) {
         let Token::Variable(name, _) = token else {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::argument::{Argument, OneOrMoreTexts};
 use super::{EventCondition, EventRule, JsonPath, NamePattern, Switch};
-use crate::models::{CallOutcome, Expands, Permission};
+use crate::models::{CallOutcome, Permission, PromptExpansion};
 
 /// Definition of an agent that is a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -45,7 +45,7 @@ pub struct AgentSpec {
     pub obeys: Vec<String>,
     /// Syntax in a prompt that the agent would expand by itself.
     #[serde(default)]
-    pub expands: Vec<Expands>,
+    pub expands: Vec<PromptExpansion>,
     /// Maximum prompt length in characters; `None` if there is no limit.
     pub max_characters: Option<u64>,
     /// Maximum prompt length in bytes; `None` if there is no limit.
@@ -65,13 +65,13 @@ pub struct AgentSpec {
     pub vendor: Option<String>,
     /// Extent to which this definition was tested.
     #[serde(default)]
-    pub tried: Tried,
+    pub tried: TestExtent,
 }
 
 /// Extent to which the authors of a definition have tested it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tried {
+pub enum TestExtent {
     /// The definition does not say.
     #[default]
     Unknown,

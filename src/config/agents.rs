@@ -9,8 +9,8 @@ use super::provider::INVALID_KEY_NAME;
 use super::secret_names::password_in_url;
 use super::{AgentSpec, Environment, HttpSpec, NamePattern, OutcomeRule, Provider, SecretNames};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{AgentName, Expands};
-use crate::text::yaml::{self, Placed};
+use crate::models::{AgentName, PromptExpansion};
+use crate::text::yaml::{self, WithPlace};
 
 /// Effective definitions: the shipped ones, overlaid by the user's file and the project's file, in this order.
 #[derive(Clone, Debug, Default)]
@@ -49,23 +49,23 @@ pub struct FailureRules {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentsFile {
-    format: Placed<u64>,
+    format: WithPlace<u64>,
     #[serde(default)]
     environment: Vec<NamePattern>,
     #[serde(default)]
     secrets: Vec<NamePattern>,
     #[serde(default)]
-    ends: Vec<Placed<OutcomeRule>>,
+    ends: Vec<WithPlace<OutcomeRule>>,
     #[serde(default)]
     retry_after: Vec<String>,
     #[serde(default)]
     resets: Vec<String>,
     #[serde(default)]
-    agents: BTreeMap<String, Placed<AgentSpec>>,
+    agents: BTreeMap<String, WithPlace<AgentSpec>>,
     #[serde(default)]
-    providers: BTreeMap<String, Placed<Provider>>,
+    providers: BTreeMap<String, WithPlace<Provider>>,
     /// Only in the shipped file: it describes the output of agentd's own HTTP sender.
-    http: Option<Placed<HttpSpec>>,
+    http: Option<WithPlace<HttpSpec>>,
 }
 
 impl Agents {
@@ -208,7 +208,7 @@ impl Agents {
 
     /// Returns the syntax in a prompt that an agent would expand by itself.
     #[must_use]
-    pub fn expands(&self, name: &str) -> Vec<Expands> {
+    pub fn expands(&self, name: &str) -> Vec<PromptExpansion> {
         match self.known(name) {
             Some((AgentKind::Command(spec), _)) => spec.expands.clone(),
             _ => Vec::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::{Budget, Caps};
+use crate::models::{Budget, BudgetLimits};
 
 /// Maximum time that can be set, in seconds: a year, which can be added to any clock value.
 pub(super) const MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
@@ -145,7 +145,7 @@ impl BudgetTable {
 }
 
 impl CapsTable {
-    fn overlay(&self, caps: &mut Caps) {
+    fn overlay(&self, caps: &mut BudgetLimits) {
         caps.tokens = self.tokens.or(caps.tokens);
         caps.micro_dollars = self.dollars.map(|dollars| dollars.0).or(caps.micro_dollars);
         caps.turns = self.turns.or(caps.turns);

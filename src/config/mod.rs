@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 pub use agent_spec::{
     AgentSpec, FailureSource, OutcomeRule, OutputKind, OutputSpec, PathList, Permissions,
-    PromptDelivery, Tried, UsageSpec,
+    PromptDelivery, TestExtent, UsageSpec,
 };
 pub use agent_switches::{Switch, SwitchPosition, Switches};
 pub use agents::{AgentKind, Agents, FailureRules};
@@ -38,7 +38,9 @@ pub use secret_names::SecretNames;
 use serde::Deserialize;
 
 pub use limits::{CallLimits, Containment};
-pub use review::{ChangeSettings, CheckCommand, Finish, ModeSettings, ReviewSettings, TaskPace};
+pub use review::{
+    BranchFinish, ChangeSettings, CheckCommand, ModeSettings, ReviewSettings, TaskPace,
+};
 
 use self::limits::{BudgetTable, LimitsTable};
 use self::review::{ChangeTable, ModeTable, ReviewTable};
@@ -224,7 +226,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::models::{Caps, Permission};
+    use crate::models::{BudgetLimits, Permission};
 
     #[test]
     fn later_files_overlay_earlier_ones_key_by_key() {
@@ -285,16 +287,16 @@ mod tests {
             (settings.limits, settings.containment),
             (limits, Containment::Namespace)
         );
-        let run = Caps {
+        let run = BudgetLimits {
             tokens: Some(2_000_000),
             micro_dollars: Some(100_000),
             turns: Some(5),
-            ..Caps::default()
+            ..BudgetLimits::default()
         };
-        let session = Caps {
+        let session = BudgetLimits {
             micro_dollars: Some(25_000_000),
             seconds: Some(5_400),
-            ..Caps::default()
+            ..BudgetLimits::default()
         };
         assert_eq!(settings.budget, Budget { run, session });
     }
@@ -314,7 +316,7 @@ mod tests {
             rounds: None,
             tasks: TaskPace::All,
             challengers: Vec::new(),
-            finish: Finish::Merge,
+            finish: BranchFinish::Merge,
         };
         assert_eq!(defaults.change, change);
 
@@ -352,7 +354,7 @@ mod tests {
             rounds: Some(3),
             tasks: TaskPace::Each,
             challengers,
-            finish: Finish::Branch,
+            finish: BranchFinish::Branch,
         };
         assert_eq!(settings.change, change);
         let plan = &settings.modes[&Mode::new("plan").unwrap()];

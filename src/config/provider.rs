@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{OutcomeRule, OutputSpec, Tried};
+use super::{OutcomeRule, OutputSpec, TestExtent};
 
 /// Message for a `key` that is not the name of a variable.
 pub(super) const INVALID_KEY_NAME: &str =
@@ -32,7 +32,7 @@ pub struct Provider {
     pub body: Map<String, Value>,
     /// Extent to which this definition was tested.
     #[serde(default)]
-    pub tried: Tried,
+    pub tried: TestExtent,
 }
 
 /// Output format of agentd's own HTTP sender.

@@ -89,7 +89,7 @@ pub struct ChangeSettings {
     /// Agents that all challenge a plan; if empty, the agent of the mode does.
     pub challengers: Vec<AgentName>,
     /// Fate of the change's branch.
-    pub finish: Finish,
+    pub finish: BranchFinish,
 }
 
 /// Number of a change's tasks that are implemented in one turn.
@@ -106,7 +106,7 @@ pub enum TaskPace {
 /// Fate of a change's branch when the change is archived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Finish {
+pub enum BranchFinish {
     /// The branch is merged.
     #[default]
     Merge,
@@ -257,7 +257,7 @@ pub(super) struct ChangeTable {
     rounds: Option<BoundedNumber<1, MAX_ROUNDS>>,
     tasks: Option<TaskPace>,
     challengers: Option<Challengers>,
-    finish: Option<Finish>,
+    finish: Option<BranchFinish>,
 }
 
 impl ChangeTable {

@@ -7,7 +7,7 @@ use super::ContextKind;
 /// Priority of a block when the prompt does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum RetentionClass {
     /// Never shortened or dropped; composing fails if it does not fit.
     Pinned,
     /// May be shortened, but never dropped.
@@ -21,7 +21,7 @@ pub enum Class {
 /// Lifetime of a block's text, which decides what a provider can cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Zone {
+pub enum CacheZone {
     /// Changes only with the pack.
     Stable,
     /// Changes from session to session.
@@ -33,7 +33,7 @@ pub enum Zone {
 /// Part of the prompt that a block belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "part", rename_all = "lowercase")]
-pub enum Part {
+pub enum PromptPart {
     /// The system prompt.
     System,
     /// A context item.
@@ -46,7 +46,7 @@ pub enum Part {
     /// A message of an earlier turn, or of an example turn.
     History {
         #[expect(missing_docs, reason = "the name says it all")]
-        role: Role,
+        role: MessageRole,
     },
     /// The instructions.
     Instructions,
@@ -55,14 +55,14 @@ pub enum Part {
 /// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum MessageRole {
     #[expect(missing_docs, reason = "the name says it all")]
     User,
     #[expect(missing_docs, reason = "the name says it all")]
     Assistant,
 }
 
-impl Role {
+impl MessageRole {
     /// Returns the role's name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -73,7 +73,7 @@ impl Role {
     }
 }
 
-impl Part {
+impl PromptPart {
     /// Returns the name of the part in reports.
     #[must_use]
     pub fn label(&self) -> &'static str {
@@ -88,16 +88,16 @@ impl Part {
 
 /// A rendered block, including its tags and separators. All segments in order are the prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Segment {
+pub struct PromptSegment {
     /// Id of the block.
     pub block: String,
     #[expect(missing_docs, reason = "the name says it all")]
     #[serde(flatten)]
-    pub part: Part,
+    pub part: PromptPart,
     #[expect(missing_docs, reason = "the name says it all")]
-    pub class: Class,
+    pub class: RetentionClass,
     #[expect(missing_docs, reason = "the name says it all")]
-    pub zone: Zone,
+    pub zone: CacheZone,
     /// Origin of the content, for reports.
     pub source: String,
     /// Rendered text.

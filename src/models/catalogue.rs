@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{CountKind, ModelSpec, Reliability, Tier, TokenizerSpec};
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// Context window of an unknown model.
 const ASSUMED_WINDOW_TOKENS: u64 = 32_768;
@@ -26,11 +26,11 @@ pub struct Catalogue {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CatalogueFile {
-    format: Placed<u64>,
+    format: WithPlace<u64>,
     #[expect(dead_code, reason = "the date is for people who read the file")]
     as_of: String,
     tokenizers: BTreeMap<String, TokenizerSpec>,
-    models: Vec<Placed<ModelSpec>>,
+    models: Vec<WithPlace<ModelSpec>>,
 }
 
 impl Catalogue {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Origin of a session with its own branch and work tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct ChangeOrigin {
     /// Name of the pack.
     pub pack: String,
     /// Request of the user.

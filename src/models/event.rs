@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, BlobId, CallOutcome, Decision, Format, Marker, Mode, Nonce, Opened, OperationId,
-    Permission, Process, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome,
+    Amount, BlobId, CallOutcome, ChangeOrigin, Decision, Format, Marker, Mode, Nonce, OperationId,
+    Permission, ProcessIdentity, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome,
     UpdateFormat, UsageMetrics,
 };
 
@@ -26,7 +26,7 @@ pub enum Event {
         work: Box<StateDocument>,
     },
     /// The session got its own branch and work tree.
-    Opened(Box<Opened>),
+    Opened(Box<ChangeOrigin>),
     /// A person has decided, or has waived the decision.
     Decided {
         #[expect(missing_docs, reason = "the name says it all")]
@@ -35,7 +35,7 @@ pub enum Event {
         note: Option<String>,
     },
     /// A turn has started: its prompt is composed.
-    Started(Box<Started>),
+    Started(Box<TurnStart>),
     /// The agent of a turn is about to be called.
     Called {
         /// Number of the turn.
@@ -43,7 +43,7 @@ pub enum Event {
         /// Number of the call in the turn, from 1.
         call: u64,
         #[expect(missing_docs, reason = "the type says it all")]
-        why: Why,
+        why: CallReason,
         /// Segments of the prompt, if it differs from that of the turn.
         prompt: Vec<SegmentRef>,
         /// Id of the run that makes the call.
@@ -60,10 +60,10 @@ pub enum Event {
         /// Number of the call.
         call: u64,
         /// Process that supervises the agent.
-        process: Process,
+        process: ProcessIdentity,
     },
     /// A call has ended.
-    Answered(Box<Answered>),
+    Answered(Box<CallEnd>),
     /// A reply was parsed, and its effects were decided.
     Replied {
         /// Number of the turn.
@@ -132,7 +132,7 @@ impl Event {
 
 /// Start of a turn: everything needed to parse its reply and to send its prompt again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct TurnStart {
     /// Number of the turn in the session, from 1.
     pub turn: u64,
     #[expect(missing_docs, reason = "the name says it all")]
@@ -187,7 +187,7 @@ pub struct Started {
 /// Reason for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum CallReason {
     /// First call for the reply of a turn.
     Ask,
     /// Follow-up for missing or unclear parts of the reply.
@@ -196,7 +196,7 @@ pub enum Why {
 
 /// End of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct CallEnd {
     /// Number of the turn.
     pub turn: u64,
     /// Number of the call.

@@ -20,7 +20,7 @@ impl fmt::Display for BlobId {
 
 /// Identity of a process, which distinguishes it from a later one with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
+pub struct ProcessIdentity {
     #[expect(missing_docs, reason = "the name says it all")]
     pub pid: u32,
     /// Start time, in the system's ticks since boot.
@@ -34,11 +34,11 @@ pub struct Process {
 
 /// Holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// Command name shown to other processes that find the session held, such as `agentd turn`.
     pub name: String,
     #[expect(missing_docs, reason = "the name says it all")]
-    pub process: Process,
+    pub process: ProcessIdentity,
 }
 
 /// A session that is held.
@@ -47,7 +47,7 @@ pub struct HeldSession {
     #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
     #[expect(missing_docs, reason = "the name says it all")]
-    pub holder: Holder,
+    pub holder: LeaseHolder,
     /// Time of the claim.
     pub since: SystemTime,
     /// Time of the last heartbeat.

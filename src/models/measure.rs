@@ -12,14 +12,14 @@ pub struct Measurement {
     /// Model, if one was named.
     pub model: Option<String>,
     #[expect(missing_docs, reason = "the name says it all")]
-    pub figure: Figure,
+    pub figure: MeasuredValue,
 }
 
 /// Measured values of one call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Figure {
+pub enum MeasuredValue {
     /// Tokens of a prompt.
     Tokens {
         /// Our estimate.
@@ -30,9 +30,9 @@ pub enum Figure {
     /// Compliance of a reply with the protocol.
     Protocol {
         /// Help in the prompt.
-        condition: Condition,
+        condition: ProbeCondition,
         /// Requested form of the reply.
-        task: Task,
+        task: ProbeTask,
         /// Name of the case.
         case: String,
         /// True if the reply complies.
@@ -40,13 +40,13 @@ pub enum Figure {
     },
 }
 
-impl Figure {
+impl MeasuredValue {
     #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
-    pub fn kind(&self) -> FigureKind {
+    pub fn kind(&self) -> MeasuredKind {
         match self {
-            Self::Tokens { .. } => FigureKind::Tokens,
-            Self::Protocol { .. } => FigureKind::Protocol,
+            Self::Tokens { .. } => MeasuredKind::Tokens,
+            Self::Protocol { .. } => MeasuredKind::Protocol,
         }
     }
 }
@@ -54,14 +54,14 @@ impl Figure {
 /// Kinds of figures.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FigureKind {
+pub enum MeasuredKind {
     /// [`Figure::Tokens`].
     Tokens,
     /// [`Figure::Protocol`].
     Protocol,
 }
 
-impl FigureKind {
+impl MeasuredKind {
     /// Returns the name of the kind in the database.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -76,7 +76,7 @@ impl FigureKind {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Condition {
+pub enum ProbeCondition {
     /// None.
     Plain,
     /// A reminder of the format.
@@ -85,7 +85,7 @@ pub enum Condition {
     Example,
 }
 
-impl Condition {
+impl ProbeCondition {
     /// All conditions.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Reminder, Self::Example];
 
@@ -104,7 +104,7 @@ impl Condition {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Task {
+pub enum ProbeTask {
     /// Only a message.
     Message,
     /// An action.
@@ -113,7 +113,7 @@ pub enum Task {
     Verdict,
 }
 
-impl Task {
+impl ProbeTask {
     /// All tasks.
     pub const ALL: [Self; 3] = [Self::Message, Self::Action, Self::Verdict];
 
@@ -130,14 +130,14 @@ impl Task {
 
 /// Share of correct replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct ComplianceRate {
     /// Number of correct replies.
     pub right: u64,
     /// Number of all replies.
     pub all: u64,
 }
 
-impl Share {
+impl ComplianceRate {
     /// Returns the share from 0 to 1; `None` without replies.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
@@ -194,13 +194,13 @@ mod tests {
             ((10, 10), (0.7225, 1.0)),
         ];
         for ((right, all), (low, high)) in cases {
-            let found = Share { right, all }.interval().unwrap();
+            let found = ComplianceRate { right, all }.interval().unwrap();
             assert!(
                 (found.0 - low).abs() < 1e-4 && (found.1 - high).abs() < 1e-4,
                 "{right}/{all}: {found:?}"
             );
         }
-        assert_eq!(Share::default().interval(), None);
+        assert_eq!(ComplianceRate::default().interval(), None);
     }
 
     #[test]
@@ -217,11 +217,11 @@ mod tests {
         ];
         for (right, expected) in cases {
             assert_eq!(
-                Share { right, all: 100 }.reliability(),
+                ComplianceRate { right, all: 100 }.reliability(),
                 Some(expected),
                 "{right}"
             );
         }
-        assert_eq!(Share::default().reliability(), None);
+        assert_eq!(ComplianceRate::default().reliability(), None);
     }
 }

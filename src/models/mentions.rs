@@ -6,7 +6,7 @@ use serde::Deserialize;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Expands {
+pub enum PromptExpansion {
     /// `@name` is replaced by a file of that name.
     AtSigns,
     /// `/name` at the start of the prompt is executed as a command.

@@ -60,32 +60,36 @@ mod usage;
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
 pub use artifact::{ArtifactField, ArtifactSpec};
-pub use block::{Class, Part, Role, Segment, Zone};
+pub use block::{CacheZone, MessageRole, PromptPart, PromptSegment, RetentionClass};
 pub use call_outcome::CallOutcome;
 pub use catalogue::Catalogue;
-pub use change::{Decision, Opened};
+pub use change::{ChangeOrigin, Decision};
 pub use check::{Check, CheckEnd, all_passed};
 pub use ci_log::escape_ci_commands;
 pub use document::{
     ArtifactProgress, ArtifactStatus, ConversationTurn, KnowledgeEntry, StateDocument,
 };
-pub use event::{Answered, Effect, Event, Intent, Started, StepResult, StepTrigger, Why};
+pub use event::{CallEnd, CallReason, Effect, Event, Intent, StepResult, StepTrigger, TurnStart};
 pub use finding::{
     Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,
     findings_result, findings_summary, read_line_number, read_place, sort_findings,
 };
 pub use format::Format;
 pub use grammar::{Grammar, MarkerSpec, THOUGHT_TAGS};
-pub use ledger::{BlobId, HeldSession, Holder, Process, SegmentRef, TurnRow, UsageRow};
+pub use ledger::{
+    BlobId, HeldSession, LeaseHolder, ProcessIdentity, SegmentRef, TurnRow, UsageRow,
+};
 pub use marker::{Consequence, Marker, ReviewResult, TaskStatus};
-pub use measure::{Condition, Figure, FigureKind, Measurement, Share, Task};
-pub use mentions::Expands;
+pub use measure::{
+    ComplianceRate, MeasuredKind, MeasuredValue, Measurement, ProbeCondition, ProbeTask,
+};
+pub use mentions::PromptExpansion;
 pub use mode::{Mode, Permission};
 pub use model::{CountKind, ModelSpec, Price, Reliability, Tier, TokenizerSpec};
 pub use nonce::{Nonce, NoncePolicy};
 pub use operation::{CustomName, OperationId, StepOutcome, TurnResult};
-pub use problem::{Code, Problem, Severity};
-pub use prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
+pub use problem::{Problem, ProblemCode, Severity};
+pub use prompt::{ContextItem, ContextKind, UnifiedPrompt, XmlPiece};
 pub use response::{
     EffectKind, RejectedEffect, Reply, Response, Update, UpdateFormat, VerdictDoubt,
 };
@@ -94,4 +98,4 @@ pub use state::{PreviousMode, Progress, State};
 pub use state_spec::{
     FieldType, ListSpec, SectionSource, SectionSpec, SectionVisibility, StateChange, StateSpec,
 };
-pub use usage::{Amount, Budget, Caps, Spent, UsageMetrics, dollars, grouped};
+pub use usage::{Amount, Budget, BudgetLimits, BudgetUsage, UsageMetrics, dollars, grouped};

@@ -19,7 +19,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     #[expect(missing_docs, reason = "the name says it all")]
-    pub code: Code,
+    pub code: ProblemCode,
     #[expect(missing_docs, reason = "the name says it all")]
     pub severity: Severity,
     /// Description for people.
@@ -31,7 +31,7 @@ pub struct Problem {
 impl Problem {
     /// Creates a problem with the default severity and message of its code.
     #[must_use]
-    pub fn new(code: Code, span: Range<usize>) -> Self {
+    pub fn new(code: ProblemCode, span: Range<usize>) -> Self {
         Self {
             code,
             severity: code.severity(),
@@ -46,11 +46,11 @@ macro_rules! codes {
         /// Codes of problems.
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Code {
+        pub enum ProblemCode {
             $(#[doc = $words] $variant,)*
         }
 
-        impl Code {
+        impl ProblemCode {
             /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
@@ -118,13 +118,13 @@ codes! {
     YamlReply "yaml_reply" Note "the reply is written as YAML",
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ProblemCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Serialize for Code {
+impl Serialize for ProblemCode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }

@@ -269,22 +269,25 @@ impl UnifiedPrompt {
     }
 
     /// Returns the pieces of the document, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece> + use<> {
-        let system = (!self.system_prompt.is_empty()).then_some(Piece::System);
-        let items = (0..self.context.len()).map(Piece::Item);
-        system.into_iter().chain(items).chain([Piece::Instructions])
+    pub fn pieces(&self) -> impl Iterator<Item = XmlPiece> + use<> {
+        let system = (!self.system_prompt.is_empty()).then_some(XmlPiece::System);
+        let items = (0..self.context.len()).map(XmlPiece::Item);
+        system
+            .into_iter()
+            .chain(items)
+            .chain([XmlPiece::Instructions])
     }
 
     /// Returns the XML of one piece: its element, and the opening and closing tags of containers next to it. All pieces in
     /// order are the document.
     #[must_use]
-    pub fn piece_xml(&self, piece: Piece) -> String {
+    pub fn piece_xml(&self, piece: XmlPiece) -> String {
         let mut xml = String::new();
         self.append_piece(piece, &mut xml);
         xml
     }
 
-    fn append_piece(&self, piece: Piece, xml: &mut String) {
+    fn append_piece(&self, piece: XmlPiece, xml: &mut String) {
         // Writing to a string cannot fail.
         let _infallible = write_piece(xml, self, piece);
     }
@@ -310,7 +313,7 @@ impl UnifiedPrompt {
 
 /// A piece of the XML document of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum XmlPiece {
     /// `<system_prompt>`.
     System,
     /// The context item with this index.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::io;
 
-use super::prompt::{ContextItem, ContextKind, Piece, UnifiedPrompt};
+use super::prompt::{ContextItem, ContextKind, UnifiedPrompt, XmlPiece};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::xml::{escape_at_signs, read_elements, write_element};
 
@@ -11,16 +11,16 @@ use crate::text::xml::{escape_at_signs, read_elements, write_element};
 pub(super) fn write_piece(
     out: &mut impl Write,
     prompt: &UnifiedPrompt,
-    piece: Piece,
+    piece: XmlPiece,
 ) -> fmt::Result {
     let items = prompt.context();
     let system = prompt.system_prompt();
     match piece {
-        Piece::System => {
+        XmlPiece::System => {
             out.write_str("<prompt>\n")?;
             write_element(out, "system_prompt", None, system)
         }
-        Piece::Item(index) => {
+        XmlPiece::Item(index) => {
             if index == 0 && system.is_empty() {
                 out.write_str("<prompt>\n")?;
             }
@@ -37,7 +37,7 @@ pub(super) fn write_piece(
             }
             Ok(())
         }
-        Piece::Instructions => {
+        XmlPiece::Instructions => {
             if items.is_empty() && system.is_empty() {
                 out.write_str("<prompt>\n")?;
             }

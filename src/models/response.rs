@@ -41,7 +41,7 @@ impl Default for Reply {
 impl Reply {
     /// Returns a complete reply with this text.
     #[must_use]
-    pub fn of(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, CallOutcome, Decision, Event, Marker, Mode, Opened, OperationId, ReviewResult,
-    StateDocument, StepOutcome, StepResult, TaskStatus, Why,
+    BlobId, CallOutcome, CallReason, ChangeOrigin, Decision, Event, Marker, Mode, OperationId,
+    ReviewResult, StateDocument, StepOutcome, StepResult, TaskStatus,
 };
 
 /// Current state of a session.
@@ -32,7 +32,7 @@ pub struct State {
     /// `None` while the session is open; then true if it reached its goal, false if it was abandoned.
     pub ended: Option<bool>,
     /// Branch and work tree, if the session has its own.
-    pub change: Option<Opened>,
+    pub change: Option<ChangeOrigin>,
     /// True if a person has approved the next turn.
     pub approved: bool,
     /// Number of times each mode was entered since the last decision of a person.
@@ -99,11 +99,11 @@ impl Progress {
         self.failed.iter()
     }
 
-    fn record_call(&mut self, why: Why) {
+    fn record_call(&mut self, why: CallReason) {
         match why {
-            Why::Repair => self.repairs += 1,
+            CallReason::Repair => self.repairs += 1,
             // The turn starts over: its earlier reply and repairs do not count.
-            Why::Ask => self.repairs = 0,
+            CallReason::Ask => self.repairs = 0,
         }
         self.fault = None;
     }

@@ -67,7 +67,7 @@ pub struct Amount {
 
 /// Usage of a run or session: spent by ended calls, or reserved by running ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct BudgetUsage {
     /// Tokens and money.
     pub amount: Amount,
     /// Number of turns started.
@@ -78,7 +78,7 @@ pub struct Spent {
 
 /// Limits of a run or session; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caps {
+pub struct BudgetLimits {
     /// Tokens of prompts and replies.
     pub tokens: Option<u64>,
     /// Millionths of a US dollar.
@@ -93,16 +93,16 @@ pub struct Caps {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Limits of the run: one invocation of the program.
-    pub run: Caps,
+    pub run: BudgetLimits,
     /// Limits of the session, over all runs.
-    pub session: Caps,
+    pub session: BudgetLimits,
 }
 
-impl Caps {
+impl BudgetLimits {
     /// Returns a description of the limit that a call would exceed; `None` if it may be made. `new_turn` is true if the call
     /// is the first of its turn.
     #[must_use]
-    pub fn exceeded(&self, spent: &Spent, reserve: Amount, new_turn: bool) -> Option<String> {
+    pub fn exceeded(&self, spent: &BudgetUsage, reserve: Amount, new_turn: bool) -> Option<String> {
         let over = |cap: Option<u64>, used: u64, more: u64| {
             cap.filter(|cap| used.saturating_add(more) > *cap)
         };

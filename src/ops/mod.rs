@@ -32,8 +32,8 @@ pub use fs::{
     task_ids, temporary_folder, visible_path, wanted_specs, write_private, write_text,
 };
 pub use git::{
-    Changed, CommitListing, Diff, DiffLimits, Git, Head, LeftOut, LeftOutKind, Leftover,
-    MergeOutcome, MergeRequest, Repository, Snapshot, Status, Worktree, WorktreeCommit,
+    ChangedFile, CommitListing, Diff, DiffLimits, FileStatus, Git, Head, LeftOut, LeftOutKind,
+    Leftover, MergeOutcome, MergeRequest, Repository, Snapshot, Worktree, WorktreeCommit,
     WorktreeMerge, short_commit,
 };
 pub use operation::{Act, Inspect, Inspection, Operation, TurnEnd};

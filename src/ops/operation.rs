@@ -3,7 +3,7 @@
 use super::{Site, Step};
 use crate::error::Result;
 use crate::models::{
-    ContextItem, Effect, Finding, Marker, OperationId, ReviewResult, Started, StepResult,
+    ContextItem, Effect, Finding, Marker, OperationId, ReviewResult, StepResult, TurnStart,
 };
 
 /// An operation that packs call by its name. It also implements [`Inspect`], [`Act`] or both.
@@ -69,7 +69,7 @@ pub trait Act: Operation {
         &self,
         _site: &Site<'_>,
         effect: Effect,
-        _started: &Started,
+        _started: &TurnStart,
         _earlier: Option<&Step>,
     ) -> Step {
         Step::on_request(effect, None)
@@ -96,7 +96,7 @@ pub struct Inspection {
 #[derive(Clone, Copy, Debug)]
 pub struct TurnEnd<'a> {
     /// The turn as it was started.
-    pub started: &'a Started,
+    pub started: &'a TurnStart,
     /// Markers of the reply that count.
     pub markers: &'a [Marker],
     /// Verdict of the reply, if it holds one.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{Act, Inspect, Operation, Site, Step, TurnEnd, operations};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Effect, OperationId, Started, StepResult};
+use crate::models::{Effect, OperationId, StepResult, TurnStart};
 
 /// The operations that packs may name.
 ///
@@ -276,7 +276,7 @@ impl Operations {
         &self,
         site: &Site<'_>,
         effects: Vec<Effect>,
-        started: &Started,
+        started: &TurnStart,
     ) -> Result<Vec<Step>> {
         let mut steps: Vec<Step> = Vec::new();
         let mut last: HashMap<(OperationId, String), usize> = HashMap::new();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{CheckJob, Diff, Repository, Worktree};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Finding, Opened, OperationId, SessionId, State};
+use crate::models::{ChangeOrigin, Finding, OperationId, SessionId, State};
 
 /// The place where an operation works.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ pub struct ChangeSite<'a> {
     /// Worktree of the change.
     pub worktree: &'a Worktree,
     /// Request, branch and base commit that the change was opened with.
-    pub opened: &'a Opened,
+    pub opened: &'a ChangeOrigin,
     /// Current state of the session.
     pub state: &'a State,
     /// Patterns of files in the change's folder that the prompt shows anyway.

@@ -36,11 +36,11 @@ pub use clock::format_utc;
 pub use probe::{ConditionEffect, Probe, ProbeReport, ProbeTurn, probe_agent};
 pub use prompts::{Assembly, Origin, assemble, assemble_context};
 pub use turn::{
-    AcceptNow, BlockContent, CallRecord, CommittedTrees, MAX_REPAIRS, NamedBlock, Overruled,
-    ProgressEvent, ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag,
-    TurnContext, TurnRecord, TurnReport, TurnRequest, estimate_tokens, find_driver, ledger_text,
-    load_findings, measured, measured_agents, next_state, open_findings, preview, progress_channel,
-    recover_all, replay, resume, take_turn, with_request,
+    AcceptNow, BlockContent, CallRecord, CommittedTrees, MAX_REPAIRS, NamedBlock, ProgressEvent,
+    ProgressReceiver, ProgressSender, ReplyRecord, ReviewTree, Run, StopFlag, TurnContext,
+    TurnRecord, TurnReport, TurnRequest, VerdictOverride, estimate_tokens, find_driver,
+    ledger_text, load_findings, measured, measured_agents, next_state, open_findings, preview,
+    progress_channel, recover_all, replay, resume, take_turn, with_request,
 };
 pub use vendors::{ClaudeOrchestrator, CodexOrchestrator, GeminiOrchestrator};
 pub use workspace::{

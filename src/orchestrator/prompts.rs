@@ -8,11 +8,14 @@ use serde::Serialize;
 use super::turn::request::TurnRequest;
 use super::turn::resolved::ResolvedTurn;
 use super::workspace::{PromptContext, Workspace, gather};
-use crate::compose::{self, Counter, Draft, Measured, Missing, Request, TURN_VARIABLES, Variables};
+use crate::compose::{
+    self, Counter, Draft, MissingVariable, ModelMeasurements, PromptRequest, TURN_VARIABLES,
+    Variables,
+};
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, ModelSpec, NoncePolicy, Reliability, State};
-use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Owner, Pack};
+use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Pack, ProseOwner};
 
 /// Source of a model's reliability: its ability to follow the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +35,7 @@ impl Origin {
     pub fn resolve(
         settings: &Settings,
         model: &ModelSpec,
-        measured: &Measured,
+        measured: &ModelMeasurements,
     ) -> (Reliability, Self) {
         if settings.models.iter().any(|set| set.id == model.id) {
             return (model.xml_reliability, Self::Set);
@@ -54,7 +57,7 @@ pub struct Assembly {
     /// Model that the prompt is written for; `None` if none was named.
     pub model: Option<ModelSpec>,
     /// Measurements of the agent and the model.
-    pub measured: Measured,
+    pub measured: ModelMeasurements,
     /// Source of the model's reliability.
     pub reliability: Origin,
     /// Template in use, and the places that were searched; `None` if the pack has no layer for a template.
@@ -109,15 +112,15 @@ pub(crate) fn assemble_turn(
     let has_nonce = workspace.settings.verdict_nonce != NoncePolicy::Off;
     // A fact may be shown in the prompt as well, so it is the value without secrets.
     let fact = |name: &String| Some((name.clone(), context.variables.get(name)?.clone()));
-    let request = Request {
+    let request = PromptRequest {
         template: turn.template.clone(),
         facts: asked.variables.keys().filter_map(fact).collect(),
         variables: context.variables,
         pack_texts: context.pack_texts,
         missing: if is_strict {
-            Missing::Error
+            MissingVariable::Error
         } else {
-            Missing::Notice
+            MissingVariable::Notice
         },
         context: context.items,
         project: context.project,
@@ -133,7 +136,7 @@ pub(crate) fn assemble_turn(
         previous: state.first_turn,
         expands: turn.expands.clone(),
         count: asked.count,
-        ..Request::default()
+        ..PromptRequest::default()
     };
     let draft = compose::compose(pack, state, &request)?;
 
@@ -245,7 +248,7 @@ fn overrides(pack: &Pack, template: Option<&FoundTemplate>, spec: &ModeSpec) -> 
         files.push((skeleton.owner, &skeleton.origin));
     }
     // If the whole pack is the project's, its texts are not listed one by one.
-    if pack.owner != Owner::Project {
+    if pack.owner != ProseOwner::Project {
         for text in pack.texts.values() {
             files.push((text.owner, &text.origin));
         }
@@ -253,7 +256,7 @@ fn overrides(pack: &Pack, template: Option<&FoundTemplate>, spec: &ModeSpec) -> 
 
     files
         .into_iter()
-        .filter(|(owner, _)| *owner == Owner::Project)
+        .filter(|(owner, _)| *owner == ProseOwner::Project)
         .map(|(_, origin)| origin.clone())
         .collect()
 }

@@ -11,14 +11,14 @@ use super::layer::{Layer, LayerContent};
 use super::manifest::{Manifest, ModeSpec, NextTarget};
 use super::manifest_places::ManifestPlaces;
 use super::problem::{NamedOperation, OperationRole, PackReport};
-use super::search_path::{Places, Prose};
-use super::text::Text;
+use super::search_path::{Prose, SearchPath};
+use super::text::ProseText;
 use super::{Pack, actions, check_layers, check_process, check_prose, reply, state_file, template};
 use crate::error::{ErrorKind, Place};
 use crate::models::{
     ActionSpec, ArtifactSpec, Mode, OperationId, Permission, StateSpec, TurnResult,
 };
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// Supported version of the `pack.yaml` format.
 const SUPPORTED_FORMAT: u64 = 1;
@@ -27,7 +27,7 @@ const SUPPORTED_FORMAT: u64 = 1;
 const DEFAULT_ROUNDS: u64 = 3;
 
 /// Reads and checks a manifest with all files that it names.
-pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackReport {
+pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
     let manifest: Manifest = match read {
         Ok(manifest) => manifest,
@@ -104,8 +104,8 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &Places) -> PackRepo
 
 /// Files of a pack, read and checked.
 struct PackParts {
-    texts: BTreeMap<String, Text>,
-    repair: Option<Text>,
+    texts: BTreeMap<String, ProseText>,
+    repair: Option<ProseText>,
     actions: IndexMap<String, ActionSpec>,
     skeletons: BTreeMap<String, Prose>,
     state: StateSpec,
@@ -113,7 +113,7 @@ struct PackParts {
 }
 
 /// Builds the pack from a manifest without errors.
-fn build_pack(manifest: Manifest, prose: &Prose, places: &Places, parts: PackParts) -> Pack {
+fn build_pack(manifest: Manifest, prose: &Prose, places: &SearchPath, parts: PackParts) -> Pack {
     let layers: Vec<Layer> = manifest
         .layers
         .into_iter()
@@ -301,7 +301,7 @@ impl Faults<'_> {
         &mut self,
         pack: &str,
         manifest: &Manifest,
-        places: &Places,
+        places: &SearchPath,
     ) -> IndexMap<String, ActionSpec> {
         let Some((_, first)) = manifest.actions.first() else {
             return IndexMap::new();
@@ -369,7 +369,7 @@ impl Faults<'_> {
     /// Checks that required markers exist, and that the gate only uses facts of the session's state.
     fn check_gate(
         &mut self,
-        spec: &Placed<ModeSpec>,
+        spec: &WithPlace<ModeSpec>,
         manifest: &Manifest,
         state: &StateSpec,
         artifacts: &IndexMap<String, ArtifactSpec>,
@@ -424,7 +424,7 @@ impl Faults<'_> {
 
     /// Checks that an end, `done` or `stop`, can be reached from every mode.
     fn check_ends(&mut self, manifest: &Manifest) {
-        // Search backwards from the modes that lead to an end, so that each mode and each edge is visited once.
+        // Search backwards from the modes that can end the process, so that each mode and each edge is visited once.
         let mut from: HashMap<&Mode, Vec<&Mode>> = HashMap::new();
         let mut waiting = Vec::new();
         for (mode, spec) in &manifest.modes {
@@ -607,7 +607,7 @@ impl Faults<'_> {
         mode: &Mode,
         spec: &ModeSpec,
         location: Location,
-        places: &Places,
+        places: &SearchPath,
     ) {
         if !spec
             .templates
@@ -638,7 +638,7 @@ impl Faults<'_> {
         pack: &str,
         spec: &ModeSpec,
         location: Location,
-        places: &Places,
+        places: &SearchPath,
         texts: &mut BTreeMap<String, Prose>,
     ) {
         for name in &spec.skeletons {

@@ -7,10 +7,10 @@ use super::faults::Faults;
 use super::file_at;
 use super::layer::{Layer, LayerContent, file_for};
 use super::manifest::Manifest;
-use super::search_path::{Places, is_plain_name};
-use super::text::Text;
-use crate::models::{Class, Mode, Tier};
-use crate::text::yaml::Placed;
+use super::search_path::{SearchPath, is_plain_name};
+use super::text::ProseText;
+use crate::models::{Mode, RetentionClass, Tier};
+use crate::text::yaml::WithPlace;
 
 /// Facts for conditions of layers, in addition to the pack's variables.
 const LAYER_FACTS: [&str; 9] = [
@@ -72,7 +72,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         before = Some(value.holds);
     }
 
-    let place = |layer: Option<&Placed<Layer>>| {
+    let place = |layer: Option<&WithPlace<Layer>>| {
         layer.map_or(manifest.start.referenced, |layer| layer.referenced)
     };
     if manifest
@@ -100,7 +100,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
 }
 
 /// Checks the conditions of a layer and the variables that its `choose` names.
-fn check_layer_rules(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Faults<'_>) {
+fn check_layer_rules(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut Faults<'_>) {
     let place = layer.referenced;
     let value = &layer.value;
 
@@ -139,7 +139,7 @@ fn check_layer_rules(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Fa
 }
 
 /// Checks the modes and the blocks that a layer names.
-fn check_layer_names(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Faults<'_>) {
+fn check_layer_names(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut Faults<'_>) {
     let place = layer.referenced;
     let value = &layer.value;
 
@@ -172,16 +172,21 @@ fn check_layer_names(layer: &Placed<Layer>, manifest: &Manifest, faults: &mut Fa
 
 /// Returns the problem with a layer's class, or with a key that does not fit its content, if there is one.
 fn find_class_fault(layer: &Layer) -> Option<&'static str> {
-    let elastic = layer.class == Class::Elastic;
+    let elastic = layer.class == RetentionClass::Elastic;
     match layer.holds {
-        LayerContent::Instructions | LayerContent::Template if layer.class != Class::Pinned => {
+        LayerContent::Instructions | LayerContent::Template
+            if layer.class != RetentionClass::Pinned =>
+        {
             Some("its class must be `pinned`, because it is never cut")
         }
         LayerContent::Instructions if layer.when.is_some() => {
             Some("it cannot have `when`, because it is in every prompt")
         }
         LayerContent::State | LayerContent::Turn
-            if !matches!(layer.class, Class::Pinned | Class::Required) && !elastic =>
+            if !matches!(
+                layer.class,
+                RetentionClass::Pinned | RetentionClass::Required
+            ) && !elastic =>
         {
             Some("its class must be `pinned` or `required`")
         }
@@ -258,9 +263,9 @@ fn find_file_fault(layer: &Layer) -> Option<&'static str> {
 pub(super) fn read_texts(
     pack: &str,
     manifest: &Manifest,
-    places: &Places,
+    places: &SearchPath,
     faults: &mut Faults<'_>,
-) -> BTreeMap<String, Text> {
+) -> BTreeMap<String, ProseText> {
     let mut texts = BTreeMap::new();
     let mut bytes = 0;
     let mut looked_for = 0;
@@ -295,9 +300,11 @@ pub(super) fn read_texts(
 
                 looked_for += 1;
                 let found = places.find(&format!("packs/{pack}/{name}"));
-                match found
-                    .and_then(|prose| prose.map(|prose| Text::read(&name, &prose)).transpose())
-                {
+                match found.and_then(|prose| {
+                    prose
+                        .map(|prose| ProseText::read(&name, &prose))
+                        .transpose()
+                }) {
                     Ok(Some(text)) => {
                         bytes += text.file.len();
                         check_variables(&text, manifest, faults);
@@ -331,7 +338,7 @@ pub(super) fn read_texts(
 }
 
 /// Checks that every placeholder is a variable of the pack or of the text.
-fn check_variables(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
+fn check_variables(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {
         // The front matter of a text may list its own variables.
         let listed = text.front_matter.variables.is_some();

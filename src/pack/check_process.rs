@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_saphyr::Location;
 
-use super::condition::Condition;
+use super::condition::ManifestRule;
 use super::faults::Faults;
 use super::manifest::{Manifest, ModeSpec};
 use super::manifest_places::{ManifestPlaces, NO_OPERATION};
@@ -166,7 +166,7 @@ fn check_target(
 fn check_gate(
     mode: &Mode,
     spec: &ModeSpec,
-    gate: &Condition,
+    gate: &ManifestRule,
     manifest: &Manifest,
     faults: &mut Faults<'_>,
 ) {
@@ -241,7 +241,7 @@ fn check_gate(
 /// Checks that the condition of a layer can hold.
 fn check_layer_condition(
     layer: &str,
-    condition: &Condition,
+    condition: &ManifestRule,
     manifest: &Manifest,
     faults: &mut Faults<'_>,
 ) {

@@ -12,17 +12,17 @@ use super::layer::{Layer, LayerContent, file_for};
 use super::manifest::{ActionUse, Manifest, ModeSpec};
 use super::manifest_places::ManifestPlaces;
 use super::placeholder::stray_placeholders;
-use super::search_path::{Places, Prose};
-use super::text::Text;
+use super::search_path::{Prose, SearchPath};
+use super::text::ProseText;
 use crate::models::{Format, Mode, OperationId, Tier};
 
 /// Checks the prose of a pack.
 pub(super) fn check_prose(
     manifest: &Manifest,
     at: &ManifestPlaces,
-    texts: &BTreeMap<String, Text>,
+    texts: &BTreeMap<String, ProseText>,
     skeletons: &BTreeMap<String, Prose>,
-    places: &Places,
+    places: &SearchPath,
     faults: &mut Faults<'_>,
 ) {
     for text in texts.values() {
@@ -42,7 +42,7 @@ pub(super) fn check_prose(
 }
 
 /// Reports misspelt placeholders, which would be sent as text.
-fn check_placeholders(text: &Text, manifest: &Manifest, faults: &mut Faults<'_>) {
+fn check_placeholders(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_>) {
     for stray in stray_placeholders(text.body()) {
         let name = stray.name;
         let known = name == PLACEHOLDER
@@ -73,7 +73,7 @@ struct ModeProse<'a> {
     tier: Tier,
     bodies: Vec<String>,
     /// First of the texts, as the place of problems about missing prose.
-    first: Option<&'a Text>,
+    first: Option<&'a ProseText>,
 }
 
 impl<'a> ModeProse<'a> {
@@ -82,12 +82,12 @@ impl<'a> ModeProse<'a> {
         spec: &ModeSpec,
         tier: Tier,
         manifest: &Manifest,
-        texts: &'a BTreeMap<String, Text>,
+        texts: &'a BTreeMap<String, ProseText>,
         skeletons: &BTreeMap<String, Prose>,
-        places: &Places,
+        places: &SearchPath,
     ) -> Self {
         let layers = manifest.layers.iter().map(|layer| &layer.value);
-        let mut found: Vec<&Text> = Vec::new();
+        let mut found: Vec<&ProseText> = Vec::new();
         for layer in layers.clone() {
             let is_shown = layer.none_at.is_none_or(|none_at| tier > none_at);
             if is_shown {
@@ -257,7 +257,11 @@ fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
 }
 
 /// Returns the text of a file for a tier, or else for the next larger tier that has one.
-fn text_at<'a>(texts: &'a BTreeMap<String, Text>, file: &str, tier: Tier) -> Option<&'a Text> {
+fn text_at<'a>(
+    texts: &'a BTreeMap<String, ProseText>,
+    file: &str,
+    tier: Tier,
+) -> Option<&'a ProseText> {
     Tier::ALL
         .into_iter()
         .rev()

@@ -4,20 +4,20 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-use super::rule::{Facts, Rule, RuleFault};
-use crate::text::yaml::Placed;
+use super::rule::{Rule, RuleFacts, RuleFault};
+use crate::text::yaml::WithPlace;
 
 /// A rule and its place in the manifest. An unparsable one never holds and prevents its pack from loading.
 #[derive(Clone)]
-pub struct Condition {
-    written: Placed<String>,
+pub struct ManifestRule {
+    written: WithPlace<String>,
     rule: Result<Rule, RuleFault>,
 }
 
-impl Condition {
+impl ManifestRule {
     /// Returns true if the condition holds.
     #[must_use]
-    pub fn holds(&self, facts: &Facts) -> bool {
+    pub fn holds(&self, facts: &RuleFacts) -> bool {
         self.rule.as_ref().is_ok_and(|rule| rule.holds(facts))
     }
 
@@ -52,21 +52,21 @@ impl Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for ManifestRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
 }
 
-impl fmt::Debug for Condition {
+impl fmt::Debug for ManifestRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Condition").field(&self.text()).finish()
     }
 }
 
-impl<'de> Deserialize<'de> for Condition {
+impl<'de> Deserialize<'de> for ManifestRule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Placed::<String>::deserialize(deserializer)?;
+        let written = WithPlace::<String>::deserialize(deserializer)?;
         let rule = Rule::parse(&written.value);
         Ok(Self { written, rule })
     }

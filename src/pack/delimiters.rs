@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::layer::{Layer, LayerContent};
-use super::text::Text;
+use super::text::ProseText;
 use crate::text::invisible::is_invisible;
 
 /// Delimiter lines of a pack's prompts in flat text: headings of layers, context items and texts, separators, and role
@@ -26,7 +26,7 @@ impl DelimiterLines {
         separator: &str,
         sections: &[String],
         layers: &[Layer],
-        texts: &BTreeMap<String, Text>,
+        texts: &BTreeMap<String, ProseText>,
     ) -> Self {
         let whole = |line: &str| {
             normalize(line)

@@ -2,7 +2,7 @@
 
 use serde_saphyr::Location;
 
-use super::condition::Condition;
+use super::condition::ManifestRule;
 use super::problem::{PackProblem, ProblemSeverity};
 use super::search_path::Prose;
 use crate::error::{Error, Place};
@@ -124,7 +124,7 @@ impl<'a> Faults<'a> {
     /// Checks that a condition can be parsed and only uses known facts.
     pub(super) fn check_condition(
         &mut self,
-        condition: &Condition,
+        condition: &ManifestRule,
         known: impl Fn(&str, Option<&str>) -> bool,
     ) {
         match condition.rule() {

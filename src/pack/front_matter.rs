@@ -6,18 +6,18 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::front_matter::{FrontMatterSplit, split_front_matter};
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// Front matter of a template. Unknown keys are errors.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FrontMatter {
     /// Agent; must match the file name.
-    pub(crate) agent: Option<Placed<String>>,
+    pub(crate) agent: Option<WithPlace<String>>,
     /// Mode; must match the file name.
-    pub(crate) phase: Option<Placed<String>>,
+    pub(crate) phase: Option<WithPlace<String>>,
     /// Variables that the template may use. Without a list they are detected.
-    pub(crate) variables: Option<Vec<Placed<VariableSpec>>>,
+    pub(crate) variables: Option<Vec<WithPlace<VariableSpec>>>,
     /// Name for display.
     pub name: Option<String>,
     /// Category for display.

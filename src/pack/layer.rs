@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::condition::Condition;
-use crate::models::{Class, ContextKind, Mode, Tier, Zone};
-use crate::text::yaml::Placed;
+use super::condition::ManifestRule;
+use crate::models::{CacheZone, ContextKind, Mode, RetentionClass, Tier};
+use crate::text::yaml::WithPlace;
 
 /// A slot of the prompt.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,27 +18,27 @@ pub struct Layer {
     /// Kind of content.
     pub holds: LayerContent,
     /// Class that decides when its blocks are shortened or left out.
-    pub class: Class,
+    pub class: RetentionClass,
     /// Zone by how often its text changes.
-    pub zone: Zone,
+    pub zone: CacheZone,
     /// Condition for including the layer.
     #[serde(default)]
-    pub when: Option<Condition>,
+    pub when: Option<ManifestRule>,
     /// File in the pack; `{mode}` is replaced by the mode.
     #[serde(default)]
-    pub(crate) text: Option<Placed<String>>,
+    pub(crate) text: Option<WithPlace<String>>,
     /// Alternative files; the first one whose condition holds is used.
     #[serde(default)]
-    pub(crate) choose: Vec<Placed<TextChoice>>,
+    pub(crate) choose: Vec<WithPlace<TextChoice>>,
     /// Files that are appended to the text, or to the instructions, by mode.
     #[serde(default)]
-    pub(crate) adds: IndexMap<Mode, Vec<Placed<String>>>,
+    pub(crate) adds: IndexMap<Mode, Vec<WithPlace<String>>>,
     /// File with the user's part of an example turn.
     #[serde(default)]
-    pub(crate) user: Option<Placed<String>>,
+    pub(crate) user: Option<WithPlace<String>>,
     /// File with the agent's part of an example turn.
     #[serde(default)]
-    pub(crate) assistant: Option<Placed<String>>,
+    pub(crate) assistant: Option<WithPlace<String>>,
     /// Largest tier at which the layer is empty.
     #[serde(default)]
     pub none_at: Option<Tier>,
@@ -75,7 +75,7 @@ pub struct Layer {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextChoice {
-    pub(crate) when: Condition,
+    pub(crate) when: ManifestRule,
     pub(crate) text: String,
     /// Variables that are set to the value of a fact.
     #[serde(default)]
@@ -175,7 +175,7 @@ impl Layer {
     }
 
     /// Returns the conditions of the layer.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &ManifestRule> {
         self.when
             .iter()
             .chain(self.choose.iter().map(|choice| &choice.value.when))

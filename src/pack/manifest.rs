@@ -3,25 +3,25 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::condition::Condition;
+use super::condition::ManifestRule;
 use super::layer::{Layer, PerTier};
 use super::manifest_places::NO_OPERATION;
 use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOutcome, TurnResult};
 use crate::text::glob::matches_path;
-use crate::text::yaml::Placed;
+use crate::text::yaml::WithPlace;
 
 /// A process as data: `pack.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     /// Version of the format.
-    pub(super) format: Placed<u64>,
+    pub(super) format: WithPlace<u64>,
     /// Name of the pack; equals the name of its folder.
-    pub(super) name: Placed<String>,
+    pub(super) name: WithPlace<String>,
     /// Purpose of the process.
     pub(super) description: String,
     /// First mode of a session.
-    pub(super) start: Placed<Mode>,
+    pub(super) start: WithPlace<Mode>,
     /// Default rendering of prompts.
     #[serde(default)]
     pub(super) rendering: Format,
@@ -33,13 +33,13 @@ pub(super) struct Manifest {
     pub(super) reserve: Option<PerTier<u64>>,
     /// Percentage of its room to which an overflowing history is cut, so that its start stays the same for some turns.
     #[serde(default)]
-    pub(super) hysteresis: Option<Placed<u8>>,
+    pub(super) hysteresis: Option<WithPlace<u8>>,
     /// Number of times that a mode may be entered, and of turns in it without progress, before a person is asked.
     #[serde(default)]
-    pub(super) rounds: Option<Placed<u64>>,
+    pub(super) rounds: Option<WithPlace<u64>>,
     /// Aliases of modes.
     #[serde(default)]
-    pub(super) aliases: IndexMap<String, Placed<Mode>>,
+    pub(super) aliases: IndexMap<String, WithPlace<Mode>>,
     /// Variables that prompts can use.
     #[serde(default)]
     pub(super) variables: Vec<String>,
@@ -48,20 +48,20 @@ pub(super) struct Manifest {
     pub(super) sections: Vec<String>,
     /// Markers defined by the pack, with their values from mild to severe.
     #[serde(default)]
-    pub(super) markers: IndexMap<String, Placed<Vec<String>>>,
+    pub(super) markers: IndexMap<String, WithPlace<Vec<String>>>,
     /// Aliases of tags in replies, such as `mensaje` for `message`.
     #[serde(default)]
-    pub(super) tags: IndexMap<String, Placed<String>>,
+    pub(super) tags: IndexMap<String, WithPlace<String>>,
     /// File with the text that asks an agent for the missing parts of its reply.
     #[serde(default)]
-    pub(super) repair: Option<Placed<String>>,
+    pub(super) repair: Option<WithPlace<String>>,
     /// Modes and operation of each action in `actions.yaml`.
     #[serde(default)]
-    pub(super) actions: IndexMap<String, Placed<ActionUse>>,
+    pub(super) actions: IndexMap<String, WithPlace<ActionUse>>,
     /// Layers of the prompt, in order.
-    pub(super) layers: Vec<Placed<Layer>>,
+    pub(super) layers: Vec<WithPlace<Layer>>,
     /// Modes, in order.
-    pub(super) modes: IndexMap<Mode, Placed<ModeSpec>>,
+    pub(super) modes: IndexMap<Mode, WithPlace<ModeSpec>>,
 }
 
 fn default_separator() -> String {
@@ -118,7 +118,7 @@ pub struct ModeSpec {
     pub markers: Vec<String>,
     /// Condition for leaving the mode.
     #[serde(default)]
-    pub gate: Option<Condition>,
+    pub gate: Option<ManifestRule>,
     /// Set if a person must approve before the mode begins.
     #[serde(default)]
     pub approval: bool,

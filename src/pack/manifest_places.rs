@@ -8,7 +8,7 @@ use super::problem::OperationRole;
 use super::search_path::Prose;
 use crate::error::ErrorKind;
 use crate::models::{Mode, OperationId};
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// Value of `operation` for an action that is listed and never executed.
 pub(super) const NO_OPERATION: &str = "none";
@@ -26,26 +26,26 @@ pub(super) struct ManifestPlaces {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ActionPlaces {
     #[serde(default)]
-    pub(super) modes: Vec<Placed<String>>,
+    pub(super) modes: Vec<WithPlace<String>>,
     #[serde(default)]
-    pub(super) operation: Option<Placed<String>>,
+    pub(super) operation: Option<WithPlace<String>>,
 }
 
 /// Places of one mode.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ModePlaces {
     #[serde(default)]
-    pub(super) artifacts: Vec<Placed<String>>,
+    pub(super) artifacts: Vec<WithPlace<String>>,
     #[serde(default)]
-    pub(super) updates: Vec<Placed<String>>,
+    pub(super) updates: Vec<WithPlace<String>>,
     #[serde(default)]
-    pub(super) markers: Vec<Placed<String>>,
+    pub(super) markers: Vec<WithPlace<String>>,
     #[serde(default)]
-    before: Vec<Placed<String>>,
+    before: Vec<WithPlace<String>>,
     #[serde(default)]
-    after: Vec<Placed<String>>,
+    after: Vec<WithPlace<String>>,
     #[serde(default)]
-    finish: Vec<Placed<String>>,
+    finish: Vec<WithPlace<String>>,
 }
 
 impl ManifestPlaces {

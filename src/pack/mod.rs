@@ -52,7 +52,7 @@ pub use builtin::{
     PACK_DRAFT, PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES,
     UNANSWERED_NOTICE, names as builtin_names,
 };
-pub use condition::Condition;
+pub use condition::ManifestRule;
 pub use delimiters::DelimiterLines;
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use layer::{Layer, LayerContent, PerTier, file_for};
@@ -60,13 +60,13 @@ pub use lint::{LintFinding, lint};
 pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget};
 pub use placeholder::{Token, tokens};
 pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
-pub use rule::{FactValue, Facts, Rule, RuleFault};
+pub use rule::{FactValue, Rule, RuleFacts, RuleFault};
 pub use search_path::{
-    Candidate, DEFINITIONS, Owner, Places, Prose, is_definition, is_read_definition,
+    Candidate, DEFINITIONS, Prose, ProseOwner, SearchPath, is_definition, is_read_definition,
 };
 pub use template::{SystemTemplateMetadata, Template};
 pub use templates::{FoundTemplate, ListedTemplate, Templates};
-pub use text::Text;
+pub use text::ProseText;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
@@ -84,7 +84,7 @@ pub struct Pack {
     /// Location of its manifest, for display.
     pub origin: String,
     /// Owner of its manifest.
-    pub owner: Owner,
+    pub owner: ProseOwner,
     /// First mode of a session.
     pub start: Mode,
     /// Default rendering of prompts.
@@ -108,7 +108,7 @@ pub struct Pack {
     /// Aliases of tags in replies.
     pub tags: IndexMap<String, String>,
     /// Text that asks an agent for the missing parts of its reply.
-    pub repair: Option<Text>,
+    pub repair: Option<ProseText>,
     /// Actions that an agent may request.
     pub actions: IndexMap<String, ActionSpec>,
     /// Modes and operation of each action.
@@ -124,12 +124,12 @@ pub struct Pack {
     /// Skeletons by name.
     pub skeletons: BTreeMap<String, Prose>,
     /// Prose of the layers by file name.
-    pub texts: BTreeMap<String, Text>,
+    pub texts: BTreeMap<String, ProseText>,
     /// Rendered action lists by mode and tier.
     action_lists: HashMap<(Mode, Tier), String>,
     /// Lines that delimit the parts of its prompts.
     pub delimiters: DelimiterLines,
-    places: Places,
+    places: SearchPath,
     /// Folder of prompts that the pack was made from; `None` if it has a manifest.
     prompts: Option<PathBuf>,
 }
@@ -140,7 +140,7 @@ impl Pack {
     /// # Errors
     ///
     /// `PackNotFound` with the places searched; `PackInvalid` with every error and its place.
-    pub fn load(name: &str, places: &Places) -> Result<Self> {
+    pub fn load(name: &str, places: &SearchPath) -> Result<Self> {
         Self::check(name, places)?.into_pack()
     }
 
@@ -151,7 +151,7 @@ impl Pack {
     /// # Errors
     ///
     /// `NameInvalid`, or `PackNotFound` with the places searched. Problems of the pack are in the report.
-    pub fn check(name: &str, places: &Places) -> Result<PackReport> {
+    pub fn check(name: &str, places: &SearchPath) -> Result<PackReport> {
         // The name becomes part of a path, so it is validated before any file is read.
         let name = Mode::new(name).map_err(|_| {
             Error::new(
@@ -211,12 +211,12 @@ impl Pack {
         let files = files
             .into_iter()
             .map(|(path, text)| (format!("packs/{name}/{}", path.as_ref()), text));
-        Self::load(name, &Places::default().with_files(files))
+        Self::load(name, &SearchPath::default().with_files(files))
     }
 
     /// Returns the names of all packs, sorted.
     #[must_use]
-    pub fn names(places: &Places) -> Vec<String> {
+    pub fn names(places: &SearchPath) -> Vec<String> {
         places
             .folders_with("packs", "pack.yaml")
             .into_iter()
@@ -238,11 +238,11 @@ impl Pack {
 
     /// Reads the prose files of the pack's folder that no layer names. Unreadable ones are skipped.
     #[must_use]
-    pub fn other_texts(&self) -> BTreeMap<String, Text> {
+    pub fn other_texts(&self) -> BTreeMap<String, ProseText> {
         let folder = format!("packs/{}", self.name);
         let read = |name: String| {
             let prose = self.places.find(&format!("{folder}/{name}")).ok()??;
-            let text = Text::read(&name, &prose).ok()?;
+            let text = ProseText::read(&name, &prose).ok()?;
             Some((name, text))
         };
 
@@ -332,7 +332,7 @@ impl Pack {
 
     /// Returns the text of a file for a tier, or else for the next larger tier that has one.
     #[must_use]
-    pub fn text(&self, file: &str, tier: Tier) -> Option<&Text> {
+    pub fn text(&self, file: &str, tier: Tier) -> Option<&ProseText> {
         Tier::ALL
             .into_iter()
             .rev()

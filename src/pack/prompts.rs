@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 
 use super::builtin::BUILDER_PACK;
 use super::delimiters::DelimiterLines;
-use super::search_path::{self, Owner};
-use super::{Layer, Pack, Places, Text};
+use super::search_path::{self, ProseOwner};
+use super::{Layer, Pack, ProseText, SearchPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
 
@@ -31,11 +31,11 @@ impl Pack {
         let folder = folder.into();
         let mut texts = BTreeMap::new();
         for (name, prose) in search_path::markdown_files(&folder)? {
-            let text = Text::read(&name, &prose)?;
+            let text = ProseText::read(&name, &prose)?;
             texts.insert(name, text);
         }
 
-        let shipped = Self::load(BUILDER_PACK, &Places::default())?;
+        let shipped = Self::load(BUILDER_PACK, &SearchPath::default())?;
         let spec = &shipped.modes[&shipped.start];
         let identities = texts
             .keys()
@@ -64,7 +64,7 @@ impl Pack {
             name: PROMPTS_PACK_NAME.to_owned(),
             description: format!("Prompts of {}.", folder.display()),
             origin: folder.display().to_string(),
-            owner: Owner::User,
+            owner: ProseOwner::User,
             start,
             aliases: keep_aliases(&shipped, &modes),
             variables,

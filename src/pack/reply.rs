@@ -3,9 +3,9 @@
 use super::check_layers::is_prose_file_name;
 use super::faults::Faults;
 use super::manifest::Manifest;
-use super::{LayerContent, Pack, Places, Text};
+use super::{LayerContent, Pack, ProseText, SearchPath};
 use crate::error::Result;
-use crate::models::{Grammar, MarkerSpec, Mode, Role, THOUGHT_TAGS};
+use crate::models::{Grammar, MarkerSpec, MessageRole, Mode, THOUGHT_TAGS};
 
 /// Tags with a meaning in every pack, in addition to those of thoughts.
 const RESERVED_TAGS: [&str; 5] = [
@@ -53,8 +53,8 @@ impl Faults<'_> {
         &mut self,
         pack: &str,
         manifest: &Manifest,
-        places: &Places,
-    ) -> Option<Text> {
+        places: &SearchPath,
+    ) -> Option<ProseText> {
         let file = manifest.repair.as_ref()?;
         let name = file.value.as_str();
         if !is_prose_file_name(name) {
@@ -66,7 +66,7 @@ impl Faults<'_> {
         }
 
         let found = places.find(&format!("packs/{pack}/{name}"));
-        match found.and_then(|prose| prose.map(|prose| Text::read(name, &prose)).transpose()) {
+        match found.and_then(|prose| prose.map(|prose| ProseText::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
             Ok(Some(_)) => self.add(file.referenced, format!("{name} cannot use variables")),
             Ok(None) => self.add(file.referenced, format!("missing file {name}")),
@@ -100,7 +100,7 @@ impl Pack {
             .filter(|name| !actions.contains_key(*name))
             .cloned()
             .collect();
-        let speakers = [Role::User, Role::Assistant]
+        let speakers = [MessageRole::User, MessageRole::Assistant]
             .iter()
             .filter(|_| self.has_layer(LayerContent::History));
 

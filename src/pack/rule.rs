@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Facts for evaluating rules: values by name, such as `depth`, or by name and argument, such as `status("theme")`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts(BTreeMap<String, FactValue>);
+pub struct RuleFacts(BTreeMap<String, FactValue>);
 
 /// Value of a fact.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl From<&str> for FactValue {
     }
 }
 
-impl Facts {
+impl RuleFacts {
     /// Adds a fact.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<FactValue>) -> Self {
@@ -134,7 +134,7 @@ impl Rule {
 
     /// Returns true if the rule holds.
     #[must_use]
-    pub fn holds(&self, facts: &Facts) -> bool {
+    pub fn holds(&self, facts: &RuleFacts) -> bool {
         self.0.holds(facts)
     }
 
@@ -148,7 +148,7 @@ impl Rule {
 }
 
 impl RuleNode {
-    fn holds(&self, facts: &Facts) -> bool {
+    fn holds(&self, facts: &RuleFacts) -> bool {
         match self {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(facts)),
             Self::All(nodes) => nodes.iter().all(|node| node.holds(facts)),
@@ -181,7 +181,7 @@ impl RuleNode {
 }
 
 impl RuleOperand {
-    fn value<'a>(&'a self, facts: &'a Facts) -> Option<&'a FactValue> {
+    fn value<'a>(&'a self, facts: &'a RuleFacts) -> Option<&'a FactValue> {
         match self {
             Self::Literal(value) => Some(value),
             Self::Fact(key) => facts.0.get(key),
@@ -597,7 +597,7 @@ mod tests {
 
     #[test]
     fn rules_have_an_answer_for_every_fact() {
-        let facts = Facts::default()
+        let facts = RuleFacts::default()
             .with("depth", 2.0)
             .with("model", "Gemini-4")
             .with("locked", "false")

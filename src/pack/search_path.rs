@@ -49,7 +49,7 @@ const DEFINITION_EXTENSIONS: [&str; 3] = [".md", ".yaml", ".toml"];
 
 /// Search path of prose files. Clones share the record of used files.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct SearchPath {
     /// Root of the project.
     pub project: Option<PathBuf>,
     /// The user's configuration folder of this program.
@@ -67,7 +67,7 @@ type UsedFiles = BTreeSet<(String, Arc<str>)>;
 /// Owner of a prose file.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum ProseOwner {
     /// The project, which is not trusted to run commands.
     Project,
     /// The user.
@@ -78,7 +78,7 @@ pub enum Owner {
     BuiltIn,
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for ProseOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Project => "project",
@@ -93,7 +93,7 @@ impl fmt::Display for Owner {
 #[derive(Clone, Debug)]
 pub struct Prose {
     /// Owner of the file.
-    pub owner: Owner,
+    pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
     /// Content of the file.
@@ -104,7 +104,7 @@ pub struct Prose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Owner of the place.
-    pub owner: Owner,
+    pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
     path: PathBuf,
@@ -122,7 +122,7 @@ impl Candidate {
     }
 }
 
-impl Places {
+impl SearchPath {
     /// Returns the search path for a project's root and the user's configuration folder of this program.
     #[must_use]
     pub fn new(project: Option<PathBuf>, user: Option<PathBuf>) -> Self {
@@ -191,10 +191,10 @@ impl Places {
 
         if let Some(root) = &self.project {
             if name.starts_with("templates/") {
-                add(Owner::Project, root.join(name), name.to_owned());
+                add(ProseOwner::Project, root.join(name), name.to_owned());
             }
             add(
-                Owner::Project,
+                ProseOwner::Project,
                 root.join("agentd").join(name),
                 format!("agentd/{name}"),
             );
@@ -203,15 +203,19 @@ impl Places {
         if let Some(folder) = &self.user {
             let path = folder.join(name);
             let origin = path.display().to_string();
-            add(Owner::User, path, origin);
+            add(ProseOwner::User, path, origin);
         }
 
         if !self.memory.is_empty() {
-            add(Owner::Memory, PathBuf::from(name), format!("memory:{name}"));
+            add(
+                ProseOwner::Memory,
+                PathBuf::from(name),
+                format!("memory:{name}"),
+            );
         }
 
         add(
-            Owner::BuiltIn,
+            ProseOwner::BuiltIn,
             PathBuf::from(name),
             format!("built-in:{name}"),
         );
@@ -225,7 +229,10 @@ impl Places {
     /// `FileUnusable` for a file that exists and cannot be read. Such a file is never skipped silently.
     pub fn read(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let found = self.peek(candidate)?;
-        if let Some(prose) = found.as_ref().filter(|prose| prose.owner == Owner::Project) {
+        if let Some(prose) = found
+            .as_ref()
+            .filter(|prose| prose.owner == ProseOwner::Project)
+        {
             let used = (prose.origin.clone(), Arc::from(prose.text.as_ref()));
             self.used
                 .lock()
@@ -238,12 +245,12 @@ impl Places {
     /// Reads a file without recording it as used.
     pub(super) fn peek(&self, candidate: &Candidate) -> Result<Option<Prose>> {
         let text = match (candidate.owner, &self.at_commit, &self.project) {
-            (Owner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
-            (Owner::Memory, ..) => self.memory.get(candidate.memory_path()).cloned(),
-            (Owner::Project, Some(files), _) => {
+            (ProseOwner::BuiltIn, ..) => builtin::find(&candidate.path).map(Cow::Borrowed),
+            (ProseOwner::Memory, ..) => self.memory.get(candidate.memory_path()).cloned(),
+            (ProseOwner::Project, Some(files), _) => {
                 files.get(&candidate.origin).cloned().map(Cow::Owned)
             }
-            (Owner::Project, None, Some(root)) => {
+            (ProseOwner::Project, None, Some(root)) => {
                 file::read_text_inside(root, &candidate.path, MAX_FILE_BYTES)?.map(Cow::Owned)
             }
             _ => file::read_text(&candidate.path, MAX_FILE_BYTES)?.map(Cow::Owned),
@@ -304,7 +311,7 @@ impl Places {
         if let Some(files) = &self.at_commit {
             let prose = |(path, text): (&String, &String)| {
                 let prose = Prose {
-                    owner: Owner::Project,
+                    owner: ProseOwner::Project,
                     origin: path.clone(),
                     text: Cow::Owned(text.clone()),
                 };
@@ -336,7 +343,7 @@ impl Places {
                 .any(|end| origin.ends_with(end))
             {
                 let candidate = Candidate {
-                    owner: Owner::Project,
+                    owner: ProseOwner::Project,
                     origin: origin.clone(),
                     path,
                 };
@@ -366,10 +373,10 @@ impl Places {
         let mut names = BTreeSet::new();
         for candidate in self.candidates(folder) {
             match candidate.owner {
-                Owner::BuiltIn => {
+                ProseOwner::BuiltIn => {
                     names.extend(builtin::folders_with(folder, file).map(str::to_owned))
                 }
-                Owner::Project | Owner::User | Owner::Memory => {
+                ProseOwner::Project | ProseOwner::User | ProseOwner::Memory => {
                     let holds = |name: &String| {
                         let place = Candidate {
                             path: candidate.path.join(name).join(file),
@@ -393,8 +400,8 @@ impl Places {
         let mut names = BTreeSet::new();
         for candidate in self.candidates(folder) {
             match candidate.owner {
-                Owner::BuiltIn => names.extend(builtin::names_in(folder).map(str::to_owned)),
-                Owner::Project | Owner::User | Owner::Memory => {
+                ProseOwner::BuiltIn => names.extend(builtin::names_in(folder).map(str::to_owned)),
+                ProseOwner::Project | ProseOwner::User | ProseOwner::Memory => {
                     names.extend(self.names_at(&candidate));
                 }
             }
@@ -406,11 +413,11 @@ impl Places {
     /// Returns the names in a folder at one place. A folder that cannot be listed counts as empty; reading a file in it
     /// reports the reason.
     fn names_at(&self, folder: &Candidate) -> BTreeSet<String> {
-        if let (Owner::Project, Some(files)) = (folder.owner, &self.at_commit) {
+        if let (ProseOwner::Project, Some(files)) = (folder.owner, &self.at_commit) {
             return names_below(files.keys(), &folder.origin);
         }
 
-        if folder.owner == Owner::Memory {
+        if folder.owner == ProseOwner::Memory {
             return names_below(self.memory.keys(), folder.memory_path());
         }
 
@@ -445,7 +452,7 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
             continue;
         };
         let prose = Prose {
-            owner: Owner::User,
+            owner: ProseOwner::User,
             origin: path.display().to_string(),
             text: Cow::Owned(text),
         };

@@ -9,12 +9,12 @@ use serde_saphyr::Location;
 
 use super::faults::Faults;
 use super::manifest::Manifest;
-use super::search_path::{Places, Prose};
+use super::search_path::{Prose, SearchPath};
 use crate::error::ErrorKind;
 use crate::models::{
     ArtifactSpec, Mode, SectionSource, SectionSpec, SectionVisibility, StateSpec, paths,
 };
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// Pseudo-field of a section that holds artifacts: the list of filled fields.
 const COMPLETED: &str = "completed";
@@ -23,25 +23,25 @@ const COMPLETED: &str = "completed";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StateFile {
-    sections: IndexMap<String, Placed<SectionSpec>>,
+    sections: IndexMap<String, WithPlace<SectionSpec>>,
     #[serde(default)]
-    minimal: IndexMap<String, Placed<String>>,
+    minimal: IndexMap<String, WithPlace<String>>,
     #[serde(default)]
-    modes: IndexMap<Mode, Placed<SectionVisibility>>,
+    modes: IndexMap<Mode, WithPlace<SectionVisibility>>,
 }
 
 /// Format of `artifacts.yaml`, with the places of its parts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArtifactsFile {
-    artifacts: IndexMap<String, Placed<ArtifactSpec>>,
+    artifacts: IndexMap<String, WithPlace<ArtifactSpec>>,
 }
 
 /// Reads and checks `state.yaml`. A pack without one has a state without sections.
 pub(super) fn read_state(
     pack: &str,
     manifest: &Manifest,
-    places: &Places,
+    places: &SearchPath,
     faults: &mut Faults<'_>,
 ) -> StateSpec {
     let Some((prose, file)) = read_file::<StateFile>(pack, "state.yaml", manifest, places, faults)
@@ -92,7 +92,7 @@ pub(super) fn read_state(
 pub(super) fn read_artifacts(
     pack: &str,
     manifest: &Manifest,
-    places: &Places,
+    places: &SearchPath,
     state: &StateSpec,
     faults: &mut Faults<'_>,
 ) -> IndexMap<String, ArtifactSpec> {
@@ -134,7 +134,7 @@ fn read_file<T: DeserializeOwned>(
     pack: &str,
     name: &str,
     manifest: &Manifest,
-    places: &Places,
+    places: &SearchPath,
     faults: &mut Faults<'_>,
 ) -> Option<(Prose, T)> {
     let location = manifest.name.referenced;
@@ -154,7 +154,7 @@ fn read_file<T: DeserializeOwned>(
     }
 }
 
-fn without_places<K: std::hash::Hash + Eq, V>(map: IndexMap<K, Placed<V>>) -> IndexMap<K, V> {
+fn without_places<K: std::hash::Hash + Eq, V>(map: IndexMap<K, WithPlace<V>>) -> IndexMap<K, V> {
     map.into_iter()
         .map(|(key, value)| (key, value.value))
         .collect()
@@ -182,7 +182,7 @@ impl FileChecker<'_, '_, '_> {
         }
     }
 
-    fn check_section(&mut self, name: &str, section: &Placed<SectionSpec>) {
+    fn check_section(&mut self, name: &str, section: &WithPlace<SectionSpec>) {
         let location = section.referenced;
         let spec = &section.value;
         self.check_element(location, name);
@@ -219,7 +219,7 @@ impl FileChecker<'_, '_, '_> {
     fn check_visibility(
         &mut self,
         mode: &Mode,
-        visibility: &Placed<SectionVisibility>,
+        visibility: &WithPlace<SectionVisibility>,
         spec: &StateSpec,
         manifest: &Manifest,
     ) {
@@ -254,7 +254,12 @@ impl FileChecker<'_, '_, '_> {
         }
     }
 
-    fn check_artifact(&mut self, name: &str, artifact: &Placed<ArtifactSpec>, manifest: &Manifest) {
+    fn check_artifact(
+        &mut self,
+        name: &str,
+        artifact: &WithPlace<ArtifactSpec>,
+        manifest: &Manifest,
+    ) {
         let location = artifact.referenced;
         let spec = &artifact.value;
         self.check_element(location, name);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::search_path::Prose;
-use super::text::Text;
+use super::text::ProseText;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Mode;
 use crate::text::yaml;
@@ -16,7 +16,7 @@ pub struct Template {
     /// Mode part of the name.
     pub mode: Mode,
     /// File content; its name has no `.md`.
-    pub text: Text,
+    pub text: ProseText,
 }
 
 /// A template's metadata, as JSON.
@@ -46,7 +46,7 @@ impl Template {
             .with_hint("templates are named AGENT-mode.md, such as BASE-plan.md")
         })?;
 
-        let text = Text::read(name, prose).map_err(|error| match error.place() {
+        let text = ProseText::read(name, prose).map_err(|error| match error.place() {
             Some(_) => error,
             None => {
                 error.with_hint("start from a built-in one: `agentd template show MODE --built-in`")

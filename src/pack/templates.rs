@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::search_path::{Candidate, Owner, Places};
+use super::search_path::{Candidate, ProseOwner, SearchPath};
 use super::template::Template;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Mode};
@@ -14,7 +14,7 @@ const TEMPLATE_FOLDER: &str = "templates/system";
 /// Finds system templates and caches them. Can be shared between threads.
 #[derive(Debug)]
 pub struct Templates {
-    places: Places,
+    places: SearchPath,
     cache: RwLock<HashMap<(String, Mode), Arc<FoundTemplate>>>,
 }
 
@@ -37,7 +37,7 @@ pub struct ListedTemplate {
     /// File name without `.md`.
     pub name: String,
     /// Owner of the file.
-    pub owner: Owner,
+    pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
     /// Set if it takes precedence over the others with this name.
@@ -49,7 +49,7 @@ pub struct ListedTemplate {
 impl Templates {
     /// Returns a finder for a search path.
     #[must_use]
-    pub fn new(places: Places) -> Self {
+    pub fn new(places: SearchPath) -> Self {
         Self {
             places,
             cache: RwLock::default(),
@@ -187,8 +187,8 @@ impl Templates {
     }
 
     /// Returns the origin of the project's BASE template if a template of another owner takes precedence over it.
-    fn find_shadowed(&self, base: &str, winner: Owner) -> Option<String> {
-        if winner == Owner::Project {
+    fn find_shadowed(&self, base: &str, winner: ProseOwner) -> Option<String> {
+        if winner == ProseOwner::Project {
             return None;
         }
 
@@ -197,7 +197,7 @@ impl Templates {
             .candidates(&format!("{TEMPLATE_FOLDER}/{base}.md"));
         for candidate in candidates
             .iter()
-            .filter(|candidate| candidate.owner == Owner::Project)
+            .filter(|candidate| candidate.owner == ProseOwner::Project)
         {
             // An unreadable file is shadowed, too, and does not prevent the use of the other.
             if !matches!(self.places.peek(candidate), Ok(None)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::front_matter::{self, FrontMatter, VariableSpec};
 use super::placeholder::{Token, tokens};
-use super::search_path::{Owner, Prose};
+use super::search_path::{Prose, ProseOwner};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum number of variables of a text.
@@ -12,11 +12,11 @@ const MAX_VARIABLES: usize = 100;
 
 /// A parsed prose file.
 #[derive(Clone, Debug)]
-pub struct Text {
+pub struct ProseText {
     /// File name, such as `BASE-plan` or `modes/architect.md`.
     pub name: String,
     /// Owner of the file.
-    pub owner: Owner,
+    pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
     /// Parsed front matter.
@@ -31,7 +31,7 @@ pub struct Text {
     pub variables: Vec<VariableSpec>,
 }
 
-impl Text {
+impl ProseText {
     /// Parses a prose file.
     ///
     /// # Errors

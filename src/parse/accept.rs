@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use ambiguity::AlternativeReadings;
 
-use super::context::Context;
+use super::context::ReplyContext;
 use super::echo::{EchoSource, EchoSuspect, find_echoes};
 use super::foreign::{contains, foreign_elements, join_spans};
 use super::placeholder::{PromptExamples, is_placeholder};
@@ -21,7 +21,8 @@ use super::scan::{
 use super::source_map::SourceText;
 use super::tag::TagNames;
 use crate::models::{
-    Action, Code, EffectKind, Grammar, Problem, RejectedEffect, Response, Update, UpdateFormat,
+    Action, EffectKind, Grammar, Problem, ProblemCode, RejectedEffect, Response, Update,
+    UpdateFormat,
 };
 
 /// Maximum number of actions in a reply.
@@ -44,7 +45,7 @@ pub(super) fn build_response(
     form: SourceForm,
     grammar: &Grammar,
     names: &TagNames,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) -> Response {
     let text: &str = &source.text;
     found.possible_thoughts.sort_by_key(|span| span.start);
@@ -88,7 +89,7 @@ pub(super) fn build_response(
     if context.is_cut() {
         builder
             .problems
-            .push((Code::CutOff, text.len()..text.len()));
+            .push((ProblemCode::CutOff, text.len()..text.len()));
     }
 
     builder.add_thoughts(&found.thoughts);
@@ -112,7 +113,7 @@ struct EchoReport {
 }
 
 impl EchoReport {
-    fn find(text: &str, found: &ScanResult, context: &Context<'_>) -> Self {
+    fn find(text: &str, found: &ScanResult, context: &ReplyContext<'_>) -> Self {
         let effects = found
             .effects
             .iter()
@@ -164,7 +165,7 @@ struct ResponseBuilder<'a> {
     source: &'a SourceText<'a>,
     form: SourceForm,
     grammar: &'a Grammar,
-    context: &'a Context<'a>,
+    context: &'a ReplyContext<'a>,
     messages: Vec<MessageSpan>,
     /// Alternative readings of the text, such as an effect inside a code block.
     readings: AlternativeReadings<'a>,
@@ -178,7 +179,7 @@ struct ResponseBuilder<'a> {
     /// Index of each task's marker in the response.
     tasks: HashMap<String, usize>,
     rejected: Vec<(Range<usize>, RejectedEffect)>,
-    problems: Vec<(Code, Range<usize>)>,
+    problems: Vec<(ProblemCode, Range<usize>)>,
     response: Response,
 }
 
@@ -208,7 +209,7 @@ impl<'a> ResponseBuilder<'a> {
         let stray = trim_owned(stray);
         if let Some(second) = self.messages.get(1) {
             self.problems
-                .push((Code::SecondMessage, second.span.clone()));
+                .push((ProblemCode::SecondMessage, second.span.clone()));
         }
 
         message.retain(|part| !part.is_empty());
@@ -222,7 +223,8 @@ impl<'a> ResponseBuilder<'a> {
 
         if !self.context.outcome.has_reply() {
             // Output of a failed agent is not a message.
-            self.problems.push((Code::FailedCall, 0..self.text.len()));
+            self.problems
+                .push((ProblemCode::FailedCall, 0..self.text.len()));
             let said = std::mem::take(&mut self.response.message);
             self.response.stray = [said, std::mem::take(&mut self.response.stray)]
                 .join("\n")
@@ -244,7 +246,8 @@ impl<'a> ResponseBuilder<'a> {
         for (FoundEffect { kind, place }, echo) in effects.into_iter().zip(echoes) {
             if contains(&self.foreign, place.span.start) {
                 // An element outside the protocol quotes its content.
-                self.problems.push((Code::QuotedEffect, place.span.clone()));
+                self.problems
+                    .push((ProblemCode::QuotedEffect, place.span.clone()));
                 if place.what.is_action() {
                     found.hidden_action.get_or_insert(place.span);
                 }
@@ -263,7 +266,7 @@ impl<'a> ResponseBuilder<'a> {
                 }
                 (_, Some((code, reason))) => {
                     self.problems.push((code, place.span.clone()));
-                    self.reject(place, reason, code != Code::Echo);
+                    self.reject(place, reason, code != ProblemCode::Echo);
                 }
                 (EffectContent::Action(_), None) if actions >= MAX_ACTIONS => {
                     self.reject(
@@ -275,7 +278,8 @@ impl<'a> ResponseBuilder<'a> {
                 (EffectContent::Action(action), None) => {
                     actions += 1;
                     if let Some(reason) = examples.find_copy(&action, self.grammar) {
-                        self.problems.push((Code::Placeholder, place.span.clone()));
+                        self.problems
+                            .push((ProblemCode::Placeholder, place.span.clone()));
                         self.reject(place, reason, false);
                     } else if self
                         .response
@@ -283,7 +287,8 @@ impl<'a> ResponseBuilder<'a> {
                         .iter()
                         .any(|known| known.is_same_request(&action))
                     {
-                        self.problems.push((Code::RepeatedEffect, place.span));
+                        self.problems
+                            .push((ProblemCode::RepeatedEffect, place.span));
                     } else {
                         let span = self.source.raw_span(&place.span);
                         self.response.actions.push(Action { span, ..action });
@@ -295,7 +300,8 @@ impl<'a> ResponseBuilder<'a> {
                 (EffectContent::Update(update), None)
                     if is_placeholder(&update.content) || is_placeholder(&update.target) =>
                 {
-                    self.problems.push((Code::Placeholder, place.span.clone()));
+                    self.problems
+                        .push((ProblemCode::Placeholder, place.span.clone()));
                     self.reject(place, "it is a placeholder", false);
                 }
                 (EffectContent::Update(update), None) => updates.push((update, place)),
@@ -324,7 +330,8 @@ impl<'a> ResponseBuilder<'a> {
                 let span = self.source.raw_span(&place.span);
                 self.response.updates.push(Update { span, ..update });
             } else {
-                self.problems.push((Code::RepeatedEffect, place.span));
+                self.problems
+                    .push((ProblemCode::RepeatedEffect, place.span));
             }
         }
     }
@@ -334,9 +341,9 @@ impl<'a> ResponseBuilder<'a> {
         &self,
         span: &Range<usize>,
         echo: Option<EchoSource>,
-    ) -> Option<(Code, &'static str)> {
+    ) -> Option<(ProblemCode, &'static str)> {
         if self.context.is_cut() {
-            return Some((Code::CutOff, "the reply was cut off"));
+            return Some((ProblemCode::CutOff, "the reply was cut off"));
         }
 
         let next = self
@@ -347,23 +354,23 @@ impl<'a> ResponseBuilder<'a> {
             .get(next)
             .is_some_and(|m| m.closed && m.span.contains(&span.start))
         {
-            return Some((Code::EffectInMessage, "it is inside the message"));
+            return Some((ProblemCode::EffectInMessage, "it is inside the message"));
         }
 
         if self.may_be_in_thought(span.start) {
-            return Some((Code::RefusedEffect, "it follows an unclosed thought"));
+            return Some((ProblemCode::RefusedEffect, "it follows an unclosed thought"));
         }
         if self.form.partly_converted {
             return Some((
-                Code::RefusedEffect,
+                ProblemCode::RefusedEffect,
                 "its tags are not written with `<` and `>`",
             ));
         }
 
         if let Some(reason) = self.readings.find_doubt(span) {
-            return Some((Code::RefusedEffect, reason));
+            return Some((ProblemCode::RefusedEffect, reason));
         }
-        echo.map(|_| (Code::Echo, "it repeats the prompt"))
+        echo.map(|_| (ProblemCode::Echo, "it repeats the prompt"))
     }
 
     /// Returns true if an unclosed thought may extend over an offset: up to the end of the message
@@ -427,7 +434,7 @@ impl<'a> ResponseBuilder<'a> {
         if self.problems.len() > MAX_PROBLEMS {
             self.problems.truncate(MAX_PROBLEMS);
             self.problems
-                .push((Code::MoreProblems, self.text.len()..self.text.len()));
+                .push((ProblemCode::MoreProblems, self.text.len()..self.text.len()));
         }
 
         let problems = self.problems.into_iter();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::fields::ActionFields;
 use super::tag::{Attributes, CallForm, parse_attributes};
-use crate::models::{Action, Code, Grammar};
+use crate::models::{Action, Grammar, ProblemCode};
 use crate::text::lenient_json::parse_lenient_json;
 
 /// Maximum size of an action's body.
@@ -20,7 +20,7 @@ pub(super) fn read_action(
     text: &str,
     body: &str,
     grammar: &Grammar,
-) -> Result<(Action, Vec<Code>), String> {
+) -> Result<(Action, Vec<ProblemCode>), String> {
     if body.len() > MAX_ACTION_BYTES {
         return Err("it is too large".to_owned());
     }
@@ -167,7 +167,7 @@ fn find_action_spec<'a>(
     })
 }
 
-fn read_json_call(body: &str, grammar: &Grammar) -> Result<(Action, Vec<Code>), String> {
+fn read_json_call(body: &str, grammar: &Grammar) -> Result<(Action, Vec<ProblemCode>), String> {
     let text = body.trim();
     let read = parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len());
     match read.map(|read| read.value) {
@@ -203,7 +203,7 @@ pub(super) fn read_action_object(
     object: &Map<String, Value>,
     text: &str,
     grammar: &Grammar,
-) -> Result<(Action, Vec<Code>), String> {
+) -> Result<(Action, Vec<ProblemCode>), String> {
     let (name, key) = named_action(object).ok_or("its type is missing or unclear")?;
     let spec = find_action_spec(name, grammar)?;
 

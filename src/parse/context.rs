@@ -4,7 +4,7 @@ use crate::models::CallOutcome;
 
 /// Facts about a reply other than its text.
 #[derive(Clone, Debug, Default)]
-pub struct Context<'a> {
+pub struct ReplyContext<'a> {
     /// Prose of the pack that the prompt was built from.
     pub ours: Vec<&'a str>,
     /// Segments of the prompt that were sent.
@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub tasks: Option<Vec<String>>,
 }
 
-impl Context<'_> {
+impl ReplyContext<'_> {
     /// Returns true if the end of the reply may be missing.
     pub(super) fn is_cut(&self) -> bool {
         !self.outcome.is_ok() || self.exit_code.is_some_and(|code| code != 0)

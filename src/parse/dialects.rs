@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::fields::decode_entities;
 use super::source_map::SourceText;
 use super::tag::TagNames;
-use crate::models::{Code, Grammar};
+use crate::models::{Grammar, ProblemCode};
 
 /// Maximum length of a tag in another notation.
 const MAX_TAG_BYTES: usize = 300;
@@ -13,7 +13,7 @@ const MAX_TAG_BYTES: usize = 300;
 /// A reply with its tags rewritten.
 pub(super) struct ConvertedReply {
     pub(super) source: SourceText<'static>,
-    pub(super) code: Code,
+    pub(super) code: ProblemCode,
     /// Set if the reply starts and ends with a tag, so that all of it is meant as tags.
     pub(super) whole: bool,
 }
@@ -147,7 +147,7 @@ fn convert_brackets(
 
     Some(ConvertedReply {
         source: source.replace_spans(&edits),
-        code: Code::ConvertedReply,
+        code: ProblemCode::ConvertedReply,
         whole,
     })
 }
@@ -205,7 +205,7 @@ fn convert_entities(source: &SourceText<'_>, names: &TagNames) -> Option<Convert
 
     Some(ConvertedReply {
         source: source.replace_spans(&edits),
-        code: Code::ConvertedReply,
+        code: ProblemCode::ConvertedReply,
         whole,
     })
 }

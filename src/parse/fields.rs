@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::tag::Attributes;
 use crate::error::ErrorKind;
-use crate::models::{ActionSpec, Code, Parameter, ValueKind};
+use crate::models::{ActionSpec, Parameter, ProblemCode, ValueKind};
 use crate::text::lenient_json::parse_lenient_json;
 use crate::text::yaml;
 
@@ -29,7 +29,7 @@ pub(super) struct ActionFields {
     /// Values by parameter name.
     pub(super) values: Map<String, Value>,
     /// Deviations that were tolerated.
-    pub(super) problems: Vec<Code>,
+    pub(super) problems: Vec<ProblemCode>,
 }
 
 /// Value of a field before conversion.
@@ -56,7 +56,7 @@ impl ActionFields {
                 Some((name, parameter)) => {
                     fields.add_value(name, parameter, &FieldValue::Text(value))?
                 }
-                None => fields.problems.push(Code::UnknownAttribute),
+                None => fields.problems.push(ProblemCode::UnknownAttribute),
             }
         }
 
@@ -105,7 +105,7 @@ impl ActionFields {
         for (name, value) in values {
             match spec.parameters.get(&name) {
                 Some(parameter) => self.add_value(&name, parameter, &FieldValue::Value(value))?,
-                None => self.problems.push(Code::UnknownField),
+                None => self.problems.push(ProblemCode::UnknownField),
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl ActionFields {
                     }
                     self.add_value(name, parameter, &FieldValue::Text(field.value))?;
                 }
-                None => self.problems.push(Code::UnknownField),
+                None => self.problems.push(ProblemCode::UnknownField),
             }
 
             rest = field.rest.trim_start();
@@ -173,7 +173,7 @@ impl ActionFields {
             FieldValue::Text(text) => {
                 let (text, entities) = unwrap_text(text);
                 if entities {
-                    self.problems.push(Code::Entities);
+                    self.problems.push(ProblemCode::Entities);
                 }
                 match parameter.kind {
                     ValueKind::String => Some(Value::from(text.into_owned())),

@@ -40,11 +40,11 @@ mod unwrap;
 mod verdict;
 mod verdict_line;
 
-use crate::models::{Code, Problem, Response, ReviewResult};
+use crate::models::{Problem, ProblemCode, Response, ReviewResult};
 
 pub use crate::models::{Grammar, MarkerSpec};
 use accept::{SourceForm, build_response};
-pub use context::Context;
+pub use context::ReplyContext;
 use fenced_blocks::remove_block_fences;
 pub use repair::{Repair, RepairKind, find_repair, merge_answer};
 use review::TagValue;
@@ -57,13 +57,13 @@ pub use verdict::{parse_review_marker, required_markers, verdict};
 
 /// Parses a reply. Never fails: every input yields a response, with its problems listed.
 #[must_use]
-pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &Context<'_>) -> Response {
+pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &ReplyContext<'_>) -> Response {
     let raw = reply.as_ref();
     let (source, replaced) = SourceText::decode(raw);
 
     let mut problems = Vec::new();
     if replaced {
-        problems.push(Problem::new(Code::InvalidUtf8, 0..raw.len()));
+        problems.push(Problem::new(ProblemCode::InvalidUtf8, 0..raw.len()));
     }
 
     let source = unwrap_reply(source, &mut problems);
@@ -81,7 +81,7 @@ pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &Context<'_>) 
 fn read_source(
     source: &SourceText<'_>,
     grammar: &Grammar,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
     problems: &mut Vec<Problem>,
 ) -> Response {
     let names = TagNames::from_grammar(grammar);
@@ -91,7 +91,7 @@ fn read_source(
         remove_block_fences(source, &found, grammar, &names, context.nonce.is_some())
     {
         problems.push(Problem::new(
-            Code::FencedReply,
+            ProblemCode::FencedReply,
             source.raw_span(&(0..source.text.len())),
         ));
         return build_from_tags(&unwrapped, grammar, &names, context);
@@ -149,7 +149,7 @@ fn read_source(
 
     if !found.has_tags() && found.problems.is_empty() && is_wrapped_in_element(&source.text) {
         problems.push(Problem::new(
-            Code::UnknownTag,
+            ProblemCode::UnknownTag,
             source.raw_span(&(0..source.text.len())),
         ));
     }
@@ -169,7 +169,7 @@ fn build_from_tags(
     source: &SourceText<'_>,
     grammar: &Grammar,
     names: &TagNames,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) -> Response {
     build_response(
         source,
@@ -205,7 +205,7 @@ fn build_structured(
     values: structured::StructuredReply,
     grammar: &Grammar,
     names: &TagNames,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) -> Response {
     found.effects = values.effects;
     found.other_form = values.verdict;

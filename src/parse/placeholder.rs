@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use serde_json::Value;
 
-use super::context::Context;
+use super::context::ReplyContext;
 use super::scan::{EffectContent, FoundEffect};
 use crate::models::{Action, Grammar, ValueKind};
 
@@ -31,7 +31,7 @@ pub(super) struct PromptExamples<'a> {
 
 impl<'a> PromptExamples<'a> {
     /// Collects the texts of the prompt; none if the reply has no action to compare.
-    pub(super) fn new(context: &Context<'a>, effects: &[FoundEffect]) -> Self {
+    pub(super) fn new(context: &ReplyContext<'a>, effects: &[FoundEffect]) -> Self {
         let actions = effects
             .iter()
             .any(|effect| matches!(effect.kind, EffectContent::Action(_)));

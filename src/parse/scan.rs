@@ -16,7 +16,7 @@ use super::code_spans::{CodeSpans, LineCodeSpans};
 use super::quoted_lines::{LineQuote, find_line_quote};
 use super::review::{ReviewTag, find_review_tags};
 use super::tag::{Tag, TagName, TagNames, parse_attributes};
-use crate::models::{Action, Code, EffectKind, Grammar, ReviewResult, TaskStatus, Update};
+use crate::models::{Action, EffectKind, Grammar, ProblemCode, ReviewResult, TaskStatus, Update};
 use calls::ActionTags;
 
 /// Maximum number of rejected effects that are kept with their texts; further ones are counted.
@@ -52,7 +52,7 @@ pub(super) struct ScanResult {
     pub(super) possible_thoughts: Vec<Range<usize>>,
     /// Most severe ignored value of each pack marker.
     pub(super) pack_marker_doubts: Vec<Option<usize>>,
-    pub(super) problems: Vec<(Code, Range<usize>)>,
+    pub(super) problems: Vec<(ProblemCode, Range<usize>)>,
     /// Spans that may be part of an update before them.
     pub(super) unclear: Vec<Range<usize>>,
     /// Offset from which an unclosed thought may extend over the following text.
@@ -233,7 +233,7 @@ impl<'a> Scanner<'a> {
         if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
             && self.names.may_start(self.text[at..].trim_end())
         {
-            self.add_problem(Code::CutTag, at..self.text.len());
+            self.add_problem(ProblemCode::CutTag, at..self.text.len());
             self.hide(at..self.text.len(), false, true);
             self.found.open = true;
         }
@@ -291,7 +291,7 @@ impl<'a> Scanner<'a> {
             return false;
         }
 
-        self.add_problem(Code::OtherSpeaker, self.at..self.text.len());
+        self.add_problem(ProblemCode::OtherSpeaker, self.at..self.text.len());
         self.found.end = self.at;
         self.skip_content(self.at..self.text.len());
         true
@@ -340,7 +340,7 @@ impl<'a> Scanner<'a> {
         }
 
         if effect {
-            self.add_problem(Code::QuotedEffect, span.clone());
+            self.add_problem(ProblemCode::QuotedEffect, span.clone());
         }
         self.at = span.end;
     }
@@ -372,7 +372,7 @@ impl<'a> Scanner<'a> {
         }
 
         if tag.loose {
-            self.add_problem(Code::LooseTag, self.at..self.at + tag.length);
+            self.add_problem(ProblemCode::LooseTag, self.at..self.at + tag.length);
         }
 
         match (tag.name, tag.closes) {
@@ -481,12 +481,12 @@ impl<'a> Scanner<'a> {
             (None, Some(message)) => {
                 self.found.unclosed_thought_from = Some(message);
                 self.found.unclosed_thought_reaches_end |= hidden.is_some();
-                self.add_problem(Code::UnclosedThought, self.at..message);
+                self.add_problem(ProblemCode::UnclosedThought, self.at..message);
                 message..message
             }
             (None, None) => {
                 self.found.open = true;
-                self.add_problem(Code::UnclosedThought, self.at..self.text.len());
+                self.add_problem(ProblemCode::UnclosedThought, self.at..self.text.len());
                 self.text.len()..self.text.len()
             }
         };
@@ -511,7 +511,7 @@ impl<'a> Scanner<'a> {
 
     /// Treats all text before a closing tag as a thought: some agents omit the opening tag.
     fn close_unopened_thought(&mut self, closer: Tag<'a>) {
-        self.add_problem(Code::UnopenedThought, self.thought_end..self.at);
+        self.add_problem(ProblemCode::UnopenedThought, self.thought_end..self.at);
         // A verdict in a thought does not count, but it is uncertain that this was a thought.
         self.found.possible_thoughts.push(self.thought_end..self.at);
         for index in 0..self.found.markers.len() {
@@ -549,14 +549,14 @@ impl<'a> Scanner<'a> {
 
     fn stray_closer(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
-        self.add_problem(Code::StrayCloser, span.clone());
+        self.add_problem(ProblemCode::StrayCloser, span.clone());
         self.skip_tag(span);
     }
 
-    fn add_problem(&mut self, code: Code, span: Range<usize>) {
+    fn add_problem(&mut self, code: ProblemCode, span: Range<usize>) {
         match self.found.problems.len() {
             0..MAX_PROBLEMS => self.found.problems.push((code, span)),
-            MAX_PROBLEMS => self.found.problems.push((Code::MoreProblems, span)),
+            MAX_PROBLEMS => self.found.problems.push((ProblemCode::MoreProblems, span)),
             _ => {}
         }
     }
@@ -564,7 +564,7 @@ impl<'a> Scanner<'a> {
     /// Reports attributes with missing or curly quotes.
     fn note_attributes(&mut self, tag: &Tag<'a>) {
         if parse_attributes(tag.attributes).is_some_and(|read| read.loose) {
-            self.add_problem(Code::LooseAttribute, self.at..self.at + tag.length);
+            self.add_problem(ProblemCode::LooseAttribute, self.at..self.at + tag.length);
         }
     }
 

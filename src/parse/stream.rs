@@ -14,7 +14,7 @@ mod visible_text;
 use memchr::{memchr, memchr3};
 
 use super::call;
-use super::context::Context;
+use super::context::ReplyContext;
 use super::quoted_lines::{LineQuote, find_line_quote};
 use super::tag::{CallForm, Tag, TagName, TagNames};
 use crate::models::{Grammar, Response};
@@ -85,7 +85,7 @@ impl Stream {
     /// Ends the reply. Returns the rest of the text, and the same response as `parse` for the whole
     /// reply.
     #[must_use]
-    pub fn finish(mut self, context: &Context<'_>) -> (String, Response) {
+    pub fn finish(mut self, context: &ReplyContext<'_>) -> (String, Response) {
         if self.read < self.raw.len() {
             self.reader.read("\u{FFFD}");
         }
@@ -97,7 +97,7 @@ impl Stream {
 
 /// Position of the next character.
 #[derive(Debug)]
-enum StreamState {
+enum StreamPosition {
     /// Start of a line that may be quoted or open a fence.
     Start,
     /// Start of a line that may begin another speaker's turn.
@@ -162,7 +162,7 @@ struct StreamReader {
     shown: VisibleText,
     /// Set until the first character is read.
     fresh: bool,
-    state: StreamState,
+    state: StreamPosition,
     inside: Enclosure,
     /// Number of open messages.
     messages: usize,
@@ -189,7 +189,7 @@ impl StreamReader {
             names: TagNames::from_grammar(grammar),
             shown: VisibleText::default(),
             fresh: true,
-            state: StreamState::Start,
+            state: StreamPosition::Start,
             inside: Enclosure::Reply,
             messages: 0,
             closed: false,
@@ -241,19 +241,19 @@ impl StreamReader {
             return 0;
         };
         match self.state {
-            StreamState::Start => self.read_line_start(c),
-            StreamState::Speaker => self.read_speaker(c),
-            StreamState::Over => text.len(),
-            StreamState::Text => self.read_text(c, text),
-            StreamState::Escape => {
-                self.state = StreamState::Text;
+            StreamPosition::Start => self.read_line_start(c),
+            StreamPosition::Speaker => self.read_speaker(c),
+            StreamPosition::Over => text.len(),
+            StreamPosition::Text => self.read_text(c, text),
+            StreamPosition::Escape => {
+                self.state = StreamPosition::Text;
                 if matches!(c, '`' | '\\') {
                     self.take(&text[..1])
                 } else {
                     0
                 }
             }
-            StreamState::Run {
+            StreamPosition::Run {
                 mark,
                 ref mut length,
                 first,
@@ -264,7 +264,7 @@ impl StreamReader {
                 }
                 self.take(&text[..1])
             }
-            StreamState::Run {
+            StreamPosition::Run {
                 mark,
                 length,
                 first,
@@ -275,20 +275,20 @@ impl StreamReader {
                     None
                 };
                 self.state = match (mark, fence) {
-                    ('`', opener) => StreamState::Code(PendingCode::new(length, opener)),
-                    (_, Some(fence)) => StreamState::Line(Some(fence)),
-                    (_, None) => StreamState::Text,
+                    ('`', opener) => StreamPosition::Code(PendingCode::new(length, opener)),
+                    (_, Some(fence)) => StreamPosition::Line(Some(fence)),
+                    (_, None) => StreamPosition::Text,
                 };
                 0
             }
-            StreamState::Code(_) => self.read_code(c),
-            StreamState::Line(opened) => {
+            StreamPosition::Code(_) => self.read_code(c),
+            StreamPosition::Line(opened) => {
                 let end = memchr(b'\n', text.as_bytes());
                 if end.is_some() {
                     self.start_line();
                 }
                 if let (Some(fence), Some(_)) = (opened, end) {
-                    self.state = StreamState::Fence {
+                    self.state = StreamPosition::Fence {
                         fence,
                         fresh: true,
                         waits: 0,
@@ -296,27 +296,27 @@ impl StreamReader {
                 }
                 self.take(&text[..end.map_or(text.len(), |end| end + 1)])
             }
-            StreamState::Fence {
+            StreamPosition::Fence {
                 fence,
                 fresh,
                 waits,
             } => self.read_fence(c, text, fence, fresh, waits),
-            StreamState::Comment(dashes) => {
+            StreamPosition::Comment(dashes) => {
                 self.state = match c {
-                    '-' => StreamState::Comment(dashes + 1),
-                    '>' if dashes >= 2 => StreamState::Text,
-                    _ => StreamState::Comment(0),
+                    '-' => StreamPosition::Comment(dashes + 1),
+                    '>' if dashes >= 2 => StreamPosition::Text,
+                    _ => StreamPosition::Comment(0),
                 };
                 self.take(&text[..c.len_utf8()])
             }
-            StreamState::Cdata(brackets) => self.read_cdata(c, brackets),
-            StreamState::Tag(ref mut held) => {
+            StreamPosition::Cdata(brackets) => self.read_cdata(c, brackets),
+            StreamPosition::Tag(ref mut held) => {
                 if !held.push(c, &self.names) {
                     self.settle_tag();
                 }
                 c.len_utf8()
             }
-            StreamState::Closed => self.read_after_update(c),
+            StreamPosition::Closed => self.read_after_update(c),
         }
     }
 
@@ -344,9 +344,9 @@ impl StreamReader {
         self.line.clear();
         let others = self.closed && self.messages == 0 && !self.grammar.speakers.is_empty();
         self.state = if others {
-            StreamState::Speaker
+            StreamPosition::Speaker
         } else {
-            StreamState::Start
+            StreamPosition::Start
         };
     }
 
@@ -359,7 +359,7 @@ impl StreamReader {
             turn.get(..line.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(line))
         }) {
-            Some(turn) if turn.len() == line.len() => self.state = StreamState::Over,
+            Some(turn) if turn.len() == line.len() => self.state = StreamPosition::Over,
             Some(_) => {}
             None => self.no_speaker(),
         }
@@ -368,7 +368,7 @@ impl StreamReader {
 
     fn no_speaker(&mut self) {
         self.again = std::mem::take(&mut self.line);
-        self.state = StreamState::Start;
+        self.state = StreamPosition::Start;
     }
 
     fn read_line_start(&mut self, c: char) -> usize {
@@ -378,13 +378,13 @@ impl StreamReader {
                 self.line.push(c);
                 let quoted = find_line_quote(&self.line) == Some(LineQuote::Quote);
                 self.state = if quoted {
-                    StreamState::Line(None)
+                    StreamPosition::Line(None)
                 } else {
-                    StreamState::Text
+                    StreamPosition::Text
                 };
             }
             '`' | '~' => {
-                self.state = StreamState::Run {
+                self.state = StreamPosition::Run {
                     mark: c,
                     length: 0,
                     first: true,
@@ -396,7 +396,7 @@ impl StreamReader {
                 self.line.push(c)
             }
             _ => {
-                self.state = StreamState::Text;
+                self.state = StreamPosition::Text;
                 return 0;
             }
         }
@@ -431,18 +431,18 @@ impl StreamReader {
 
         match c {
             '<' => {
-                self.state = StreamState::Tag(PendingTag::new());
+                self.state = StreamPosition::Tag(PendingTag::new());
                 return 1;
             }
             '`' => {
-                self.state = StreamState::Run {
+                self.state = StreamPosition::Run {
                     mark: c,
                     length: 0,
                     first: false,
                 };
                 return 0;
             }
-            '\\' => self.state = StreamState::Escape,
+            '\\' => self.state = StreamPosition::Escape,
             _ => self.start_line(),
         }
         self.take_char(c)
@@ -456,7 +456,7 @@ impl StreamReader {
         fresh: bool,
         waits: usize,
     ) -> usize {
-        let same = |fresh, waits| StreamState::Fence {
+        let same = |fresh, waits| StreamPosition::Fence {
             fence,
             fresh,
             waits,
@@ -510,7 +510,7 @@ impl StreamReader {
         match c {
             '\n' | '<' => self.leave_update(),
             c if c.is_whitespace() => return self.take_char(c),
-            _ => self.state = StreamState::Text,
+            _ => self.state = StreamPosition::Text,
         }
         0
     }
@@ -523,17 +523,17 @@ impl StreamReader {
     fn read_cdata(&mut self, c: char, brackets: usize) -> usize {
         match c {
             ']' if brackets < 2 => {
-                self.state = StreamState::Cdata(brackets + 1);
+                self.state = StreamPosition::Cdata(brackets + 1);
                 return 1;
             }
             ']' => {}
             '>' if brackets == 2 => {
-                self.state = StreamState::Text;
+                self.state = StreamPosition::Text;
                 return 1;
             }
             _ => {
                 self.take(&"]]"[..brackets]);
-                self.state = StreamState::Cdata(0);
+                self.state = StreamPosition::Cdata(0);
             }
         }
         self.take_char(c)
@@ -541,21 +541,21 @@ impl StreamReader {
 
     /// Reads a pending tag, or treats it as text if it is not a tag.
     fn settle_tag(&mut self) {
-        let StreamState::Tag(PendingTag { text, .. }) =
-            std::mem::replace(&mut self.state, StreamState::Text)
+        let StreamPosition::Tag(PendingTag { text, .. }) =
+            std::mem::replace(&mut self.state, StreamPosition::Text)
         else {
             return;
         };
 
         if self.inside == Enclosure::Reply && text == COMMENT_OPENER {
             // The dashes that open a comment may also close it.
-            self.state = StreamState::Comment(2);
+            self.state = StreamPosition::Comment(2);
             self.take(&text);
             return;
         }
 
         if self.inside == Enclosure::Reply && text == CDATA_OPENER {
-            self.state = StreamState::Cdata(0);
+            self.state = StreamPosition::Cdata(0);
             return;
         }
 
@@ -571,25 +571,25 @@ impl StreamReader {
         self.ended = true;
         loop {
             match &mut self.state {
-                StreamState::Tag(held) => {
+                StreamPosition::Tag(held) => {
                     let open = self.inside == Enclosure::Reply && !held.text.contains(['>', '\n']);
                     if open && self.names.may_start(held.text.trim_end()) {
                         // The reply ends inside a tag, which stays hidden.
-                        self.state = StreamState::Text;
+                        self.state = StreamPosition::Text;
                     } else {
                         self.settle_tag();
                     }
                 }
-                StreamState::Code(_) => self.end_in_code(),
-                StreamState::Speaker => self.no_speaker(),
-                StreamState::Closed => self.leave_update(),
-                StreamState::Fence {
+                StreamPosition::Code(_) => self.end_in_code(),
+                StreamPosition::Speaker => self.no_speaker(),
+                StreamPosition::Closed => self.leave_update(),
+                StreamPosition::Fence {
                     waits: waits @ 1.., ..
                 } => {
                     let held = self.line.split_off(self.line.len() - std::mem::take(waits));
                     self.take(&held);
                 }
-                StreamState::Cdata(brackets) => {
+                StreamPosition::Cdata(brackets) => {
                     let brackets = std::mem::take(brackets);
                     self.take(&"]]"[..brackets]);
                 }

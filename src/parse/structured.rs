@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::call;
 use super::fields::read_yaml_values;
 use super::scan::{EffectContent, EffectPlace, FoundEffect, ScanResult};
-use crate::models::{Code, EffectKind, Grammar, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat};
+use crate::models::{
+    EffectKind, Grammar, ProblemCode, ReviewResult, THOUGHT_TAGS, Update, UpdateFormat,
+};
 use crate::text::lenient_json::{LenientValue, parse_lenient_json};
 
 /// Maximum size of a reply that is read as JSON or Python.
@@ -31,7 +33,7 @@ pub(super) struct StructuredReply {
     pub(super) effects: Vec<FoundEffect>,
     /// Most severe verdict. It does not count, because it is not in a tag.
     pub(super) verdict: Option<ReviewResult>,
-    pub(super) problems: Vec<(Code, Range<usize>)>,
+    pub(super) problems: Vec<(ProblemCode, Range<usize>)>,
     /// Set if the text ends before the value does.
     pub(super) cut: bool,
     /// Start offset of the value.
@@ -143,7 +145,7 @@ fn read_candidate(candidate: ValueCandidate, grammar: &Grammar) -> Option<Struct
 struct ValueCandidate {
     value: Value,
     span: Range<usize>,
-    code: Code,
+    code: ProblemCode,
     cut: bool,
     /// Set if the value is the reply itself rather than a quote in it.
     clear: bool,
@@ -151,9 +153,9 @@ struct ValueCandidate {
 
 fn candidate_from_json(read: LenientValue, from: usize, clear: bool) -> ValueCandidate {
     let code = if read.is_python {
-        Code::PythonReply
+        ProblemCode::PythonReply
     } else {
-        Code::JsonReply
+        ProblemCode::JsonReply
     };
     ValueCandidate {
         value: read.value,
@@ -194,7 +196,7 @@ fn candidate_from_yaml(text: &str, from: usize, tags: bool) -> Option<ValueCandi
     (known && meant).then(|| ValueCandidate {
         value: Value::from(value),
         span: from..from + text.len(),
-        code: Code::YamlReply,
+        code: ProblemCode::YamlReply,
         cut: false,
         clear: true,
     })

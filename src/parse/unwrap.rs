@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::dialects;
 use super::source_map::SourceText;
-use crate::models::{Code, Problem};
+use crate::models::{Problem, ProblemCode};
 use crate::text::markdown::{Fence, FenceRules};
 use crate::text::terminal::find_escape_sequences;
 
@@ -28,7 +28,7 @@ pub(super) fn unwrap_reply<'a>(
     let escapes = find_escape_sequences(text);
     if let (Some(first), Some(last)) = (escapes.first(), escapes.last()) {
         problems.push(Problem::new(
-            Code::EscapeSequences,
+            ProblemCode::EscapeSequences,
             source.raw_span(&(first.start..last.end)),
         ));
     }
@@ -49,7 +49,10 @@ pub(super) fn unwrap_reply<'a>(
 
     let source = match find_repeated_half(&source.text) {
         Some(half) => {
-            problems.push(Problem::new(Code::RepeatedReply, source.raw_span(&half)));
+            problems.push(Problem::new(
+                ProblemCode::RepeatedReply,
+                source.raw_span(&half),
+            ));
             source.remove_spans(&[half])
         }
         None => source,
@@ -57,7 +60,7 @@ pub(super) fn unwrap_reply<'a>(
 
     if let Some(converted) = dialects::convert_harmony(&source) {
         problems.push(Problem::new(
-            Code::Harmony,
+            ProblemCode::Harmony,
             source.raw_span(&(0..source.text.len())),
         ));
         return converted;
@@ -66,7 +69,7 @@ pub(super) fn unwrap_reply<'a>(
     match find_fenced_inside(&source.text) {
         Some(inside) => {
             problems.push(Problem::new(
-                Code::FencedReply,
+                ProblemCode::FencedReply,
                 source.raw_span(&(0..source.text.len())),
             ));
             source.remove_spans(&[0..inside.start, inside.end..source.text.len()])

@@ -1,6 +1,6 @@
 //! The verdict and the required markers of a response.
 
-use super::{Context, parse};
+use super::{ReplyContext, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 
@@ -24,7 +24,7 @@ use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 /// `MissingReviewMarker` if the output has no verdict, or only an unclear one.
 pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
     let grammar = Grammar::any_review();
-    let response = parse(output, &grammar, &Context::default());
+    let response = parse(output, &grammar, &ReplyContext::default());
     verdict(&response, &grammar)?.ok_or_else(missing_verdict)
 }
 

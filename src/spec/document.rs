@@ -12,7 +12,7 @@ use super::front_matter::{
 use super::sections::{PartKind, SpecBody, SpecPart, looks_like_part_heading, parse_part_heading};
 use crate::text::front_matter::split_front_matter;
 use crate::text::markdown::{LineKind, MarkdownLine};
-use crate::text::yaml::Placed;
+use crate::text::yaml::WithPlace;
 
 /// A spec: the required behaviour of one part of a system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +67,7 @@ pub struct Scenario {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequirementFacts {
-    id: Placed<String>,
+    id: WithPlace<String>,
     priority: Option<String>,
     status: Option<String>,
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Fault, is_requirement_id, is_spec_id};
 use crate::error::{Error, ErrorKind};
-use crate::text::yaml::{self, Placed};
+use crate::text::yaml::{self, WithPlace};
 
 /// First line of the YAML in a document, after the opening `---`.
 const FIRST_LINE: usize = 2;
@@ -13,13 +13,13 @@ const FIRST_LINE: usize = 2;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpecFrontMatter {
-    pub(super) id: Placed<String>,
+    pub(super) id: WithPlace<String>,
     #[serde(rename = "type")]
-    kind: Placed<String>,
-    pub(super) title: Placed<String>,
-    pub(super) version: Placed<u64>,
-    pub(super) created_at: Placed<String>,
-    pub(super) updated_at: Placed<String>,
+    kind: WithPlace<String>,
+    pub(super) title: WithPlace<String>,
+    pub(super) version: WithPlace<u64>,
+    pub(super) created_at: WithPlace<String>,
+    pub(super) updated_at: WithPlace<String>,
     pub(super) requirements: RequirementCounts,
     pub(super) design_elements: DesignFlags,
 }
@@ -28,27 +28,27 @@ pub(super) struct SpecFrontMatter {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequirementCounts {
-    pub(super) total: Placed<usize>,
-    pub(super) ids: Vec<Placed<String>>,
+    pub(super) total: WithPlace<usize>,
+    pub(super) ids: Vec<WithPlace<String>>,
 }
 
 /// Kinds of code blocks that the front matter declares.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DesignFlags {
-    pub(super) has_mermaid: Placed<bool>,
-    pub(super) has_json_schema: Placed<bool>,
-    pub(super) has_pseudo_code: Placed<bool>,
-    pub(super) has_api_spec: Placed<bool>,
+    pub(super) has_mermaid: WithPlace<bool>,
+    pub(super) has_json_schema: WithPlace<bool>,
+    pub(super) has_pseudo_code: WithPlace<bool>,
+    pub(super) has_api_spec: WithPlace<bool>,
 }
 
 /// Returns the document line of a value in the front matter.
-pub(super) fn line_of<T>(placed: &Placed<T>) -> usize {
+pub(super) fn line_of<T>(placed: &WithPlace<T>) -> usize {
     line_in_block(FIRST_LINE, placed)
 }
 
 /// Returns the document line of a value in YAML that starts at line `first`.
-pub(super) fn line_in_block<T>(first: usize, placed: &Placed<T>) -> usize {
+pub(super) fn line_in_block<T>(first: usize, placed: &WithPlace<T>) -> usize {
     usize::try_from(placed.referenced.line())
         .unwrap_or(1)
         .max(1)
@@ -110,7 +110,7 @@ impl SpecFrontMatter {
             }
         }
 
-        let mut ids: Vec<&Placed<String>> = self.requirements.ids.iter().collect();
+        let mut ids: Vec<&WithPlace<String>> = self.requirements.ids.iter().collect();
         ids.sort_by(|a, b| a.value.cmp(&b.value));
         for pair in ids.windows(2).filter(|pair| pair[0].value == pair[1].value) {
             faults.push(Fault::new(
@@ -135,10 +135,10 @@ impl SpecFrontMatter {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProposalFrontMatter {
-    id: Placed<String>,
+    id: WithPlace<String>,
     #[serde(rename = "type")]
-    kind: Placed<String>,
-    title: Placed<String>,
+    kind: WithPlace<String>,
+    title: WithPlace<String>,
 }
 
 impl ProposalFrontMatter {
@@ -153,10 +153,10 @@ impl ProposalFrontMatter {
 
 /// Adds the faults of the keys that specs and proposals share.
 fn check_common_keys(
-    id: &Placed<String>,
-    kind: &Placed<String>,
+    id: &WithPlace<String>,
+    kind: &WithPlace<String>,
     wanted: &str,
-    title: &Placed<String>,
+    title: &WithPlace<String>,
     faults: &mut Vec<Fault>,
 ) {
     if kind.value != wanted {

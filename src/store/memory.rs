@@ -5,10 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::turn_index::{self, IndexedTurn, ScopeTotal, TurnIndex};
-use super::{Claim, Entry, Figures, Lease, MAX_MEASUREMENTS, Marks, Scope, Store, Turns, blob_id};
+use super::{
+    BudgetScope, ClaimResult, Lease, LedgerEntry, LedgerMarks, MAX_MEASUREMENTS, MeasurementQuery,
+    Store, TurnQuery, blob_id,
+};
 use crate::error::Result;
 use crate::models::{
-    BlobId, Event, HeldSession, Holder, Measurement, SessionId, Spent, TurnRow, UsageRow,
+    BlobId, BudgetUsage, Event, HeldSession, LeaseHolder, Measurement, SessionId, TurnRow, UsageRow,
 };
 
 /// A ledger in memory.
@@ -68,16 +71,16 @@ impl Store for MemoryStore {
     fn claim(
         &self,
         session: &SessionId,
-        holder: &Holder,
+        holder: &LeaseHolder,
         over: Option<u64>,
         now: SystemTime,
-    ) -> Result<Claim> {
+    ) -> Result<ClaimResult> {
         let mut ledger = self.ledger();
         let found = ledger.sessions.entry(session.clone()).or_default();
         if let Some(held) = &found.held
             && over != Some(held.fence)
         {
-            return Ok(Claim::Busy(held.clone()));
+            return Ok(ClaimResult::Busy(held.clone()));
         }
         found.fence += 1;
 
@@ -91,7 +94,7 @@ impl Store for MemoryStore {
             fence,
         });
 
-        Ok(Claim::Granted(Lease {
+        Ok(ClaimResult::Granted(Lease {
             session: session.clone(),
             fence,
         }))
@@ -109,7 +112,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
+    fn commit(&self, lease: &Lease, entry: &LedgerEntry<'_>, now: SystemTime) -> Result<()> {
         let now = round_to_millis(now);
         let mut ledger = self.ledger();
         ledger.find_leased(lease)?;
@@ -155,11 +158,11 @@ impl Store for MemoryStore {
     }
 
     /// Returns empty marks: no other process can write to this memory.
-    fn marks(&self) -> Result<Marks> {
-        Ok(Marks::default())
+    fn marks(&self) -> Result<LedgerMarks> {
+        Ok(LedgerMarks::default())
     }
 
-    fn check_unchanged(&self, lease: &Lease, _: &Marks) -> Result<()> {
+    fn check_unchanged(&self, lease: &Lease, _: &LedgerMarks) -> Result<()> {
         self.ledger().find_leased(lease).map(|_| ())
     }
 
@@ -176,7 +179,7 @@ impl Store for MemoryStore {
         Ok(self.ledger().blobs.get(id).cloned())
     }
 
-    fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
+    fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>> {
         let ledger = self.ledger();
         let matches =
             |key: &&(SessionId, u64)| wanted.session.is_none_or(|session| *session == key.0);
@@ -214,7 +217,7 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
+    fn spent(&self, scope: &BudgetScope<'_>) -> Result<BudgetUsage> {
         Ok(self.ledger().derived.total(scope).spent())
     }
 
@@ -252,7 +255,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+    fn measurements(
+        &self,
+        wanted: &MeasurementQuery<'_>,
+    ) -> Result<Vec<(SystemTime, Measurement)>> {
         let matches = |(_, kept): &&(SystemTime, Measurement)| {
             kept.figure.kind() == wanted.kind
                 && wanted.agent.is_none_or(|agent| agent == kept.agent)
@@ -271,7 +277,7 @@ impl Store for MemoryStore {
 }
 
 impl DerivedRows {
-    fn total(&self, scope: &Scope<'_>) -> ScopeTotal {
+    fn total(&self, scope: &BudgetScope<'_>) -> ScopeTotal {
         let (kind, name) = scope.key();
         self.totals
             .get(&(kind, name.to_owned()))
@@ -331,13 +337,13 @@ impl TurnIndex for DerivedDraft<'_> {
         Ok(())
     }
 
-    fn total(&self, scope: &Scope<'_>) -> Result<ScopeTotal> {
+    fn total(&self, scope: &BudgetScope<'_>) -> Result<ScopeTotal> {
         let (kind, name) = scope.key();
         let changed = self.changed.totals.get(&(kind, name.to_owned())).copied();
         Ok(changed.unwrap_or_else(|| self.stored.total(scope)))
     }
 
-    fn save_total(&mut self, scope: &Scope<'_>, total: ScopeTotal) -> Result<()> {
+    fn save_total(&mut self, scope: &BudgetScope<'_>, total: ScopeTotal) -> Result<()> {
         let (kind, name) = scope.key();
         self.changed.totals.insert((kind, name.to_owned()), total);
         Ok(())

@@ -32,8 +32,8 @@ pub use sqlite::SqliteStore;
 
 use crate::error::Result;
 use crate::models::{
-    BlobId, Budget, Event, FigureKind, HeldSession, Holder, Measurement, SessionId, Spent, State,
-    TurnRow, UsageRow,
+    BlobId, Budget, BudgetUsage, Event, HeldSession, LeaseHolder, MeasuredKind, Measurement,
+    SessionId, State, TurnRow, UsageRow,
 };
 
 /// Maximum number of measurements kept for each agent, model and kind.
@@ -56,7 +56,7 @@ pub struct Lease {
 
 /// Result of claiming a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimResult {
     /// The caller holds the session.
     Granted(Lease),
     /// Another process holds the session.
@@ -65,7 +65,7 @@ pub enum Claim {
 
 /// Events and texts that are recorded in one transaction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Entry<'a> {
+pub struct LedgerEntry<'a> {
     /// Events, in order.
     pub events: &'a [Event],
     /// Texts that these events or later ones refer to.
@@ -76,14 +76,14 @@ pub struct Entry<'a> {
 
 /// Snapshot of the end of every session, to detect edits of the ledger by anything but agentd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct LedgerMarks {
     /// Number of events and hash of the last one, by session.
     sessions: BTreeMap<SessionId, (u64, Vec<u8>)>,
 }
 
 /// Query for turns.
 #[derive(Clone, Copy, Debug)]
-pub struct Turns<'a> {
+pub struct TurnQuery<'a> {
     /// Only turns of this session.
     pub session: Option<&'a SessionId>,
     /// Maximum number of turns to return; the newest are kept.
@@ -92,9 +92,9 @@ pub struct Turns<'a> {
 
 /// Query for measurements.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures<'a> {
+pub struct MeasurementQuery<'a> {
     #[expect(missing_docs, reason = "the name says it all")]
-    pub kind: FigureKind,
+    pub kind: MeasuredKind,
     /// Only measurements of this agent.
     pub agent: Option<&'a str>,
     /// Only measurements of this model.
@@ -115,10 +115,10 @@ pub trait Store: Send + Sync {
     fn claim(
         &self,
         session: &SessionId,
-        holder: &Holder,
+        holder: &LeaseHolder,
         over: Option<u64>,
         now: SystemTime,
-    ) -> Result<Claim>;
+    ) -> Result<ClaimResult>;
 
     /// Renews the time at which the holder was last seen alive.
     ///
@@ -141,14 +141,14 @@ pub trait Store: Send + Sync {
     /// `SessionBusy` if the lease is void, `LedgerChanged` if the session has events that were not recorded under the lease,
     /// `BudgetExhausted` if a call among the events would exceed its budget, `LedgerUnusable` if an event names a missing
     /// text or cannot follow those before it. Nothing is recorded then.
-    fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()>;
+    fn commit(&self, lease: &Lease, entry: &LedgerEntry<'_>, now: SystemTime) -> Result<()>;
 
     /// Returns a snapshot of the end of every session, for a later [`Self::check_unchanged`].
     ///
     /// # Errors
     ///
     /// Those of the database.
-    fn marks(&self) -> Result<Marks>;
+    fn marks(&self) -> Result<LedgerMarks>;
 
     /// Refuses a ledger that was edited since the snapshot: an agent runs as the same user and can write to the file.
     ///
@@ -158,7 +158,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// `LedgerChanged`, with the first difference.
-    fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()>;
+    fn check_unchanged(&self, lease: &Lease, marks: &LedgerMarks) -> Result<()>;
 
     /// Returns all events of a session, in order, each with the time at which it was recorded.
     ///
@@ -189,7 +189,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// Those of the database.
-    fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>>;
+    fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>>;
 
     /// Returns the ids of all sessions with at least one event, sorted.
     ///
@@ -210,7 +210,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// Those of the database.
-    fn spent(&self, scope: &Scope<'_>) -> Result<Spent>;
+    fn spent(&self, scope: &BudgetScope<'_>) -> Result<BudgetUsage>;
 
     /// Returns the usage of each agent in each session, sorted by session and agent.
     ///
@@ -231,20 +231,21 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// Those of the database.
-    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>>;
+    fn measurements(&self, wanted: &MeasurementQuery<'_>)
+    -> Result<Vec<(SystemTime, Measurement)>>;
 }
 
 /// Scope that a budget applies to.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope<'a> {
+pub enum BudgetScope<'a> {
     /// One invocation of the program.
     Run(&'a str),
     /// A session, over all runs.
     Session(&'a SessionId),
 }
 
-impl Scope<'_> {
+impl BudgetScope<'_> {
     /// Returns the kind and the name of the scope, which together are unique.
     fn key(&self) -> (&'static str, &str) {
         match self {

@@ -25,12 +25,13 @@ use self::open::{
 };
 use self::tables::{SELECT_TURNS, SessionTurnIndex, StoredTurn};
 use super::{
-    Claim, Entry, Figures, Lease, MAX_MEASUREMENTS, Marks, Scope, Store, Turns, turn_index,
+    BudgetScope, ClaimResult, Lease, LedgerEntry, LedgerMarks, MAX_MEASUREMENTS, MeasurementQuery,
+    Store, TurnQuery, turn_index,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    BlobId, CallOutcome, Event, HeldSession, Holder, Measurement, SessionId, Spent, TurnRow,
-    UsageRow,
+    BlobId, BudgetUsage, CallOutcome, Event, HeldSession, LeaseHolder, Measurement, SessionId,
+    TurnRow, UsageRow,
 };
 
 /// Maximum size in bytes of all events of a session. A long change has a few megabytes.
@@ -240,10 +241,10 @@ impl Store for SqliteStore {
     fn claim(
         &self,
         session: &SessionId,
-        holder: &Holder,
+        holder: &LeaseHolder,
         over: Option<u64>,
         now: SystemTime,
-    ) -> Result<Claim> {
+    ) -> Result<ClaimResult> {
         let mut connection = self.writer()?;
         let find_other = |connection: &Connection| {
             let held = find_held(connection, session)?;
@@ -252,13 +253,13 @@ impl Store for SqliteStore {
 
         // Checked before the transaction: a refused claim need not wait for writers.
         if let Some(held) = find_other(&connection)? {
-            return Ok(Claim::Busy(held));
+            return Ok(ClaimResult::Busy(held));
         }
 
         let holder = serde_json::to_string(holder).map_err(json_error)?;
         write_transaction(&mut connection, Durability::ProcessExit, |transaction| {
             if let Some(held) = find_other(transaction)? {
-                return Ok(Claim::Busy(held));
+                return Ok(ClaimResult::Busy(held));
             }
 
             let upsert = include_str!("sql/claim.sql");
@@ -273,7 +274,7 @@ impl Store for SqliteStore {
             };
             let chain = SessionChain::load_leased(transaction, &lease)?;
             self.own_chains().insert(session.clone(), (fence, chain));
-            Ok(Claim::Granted(lease))
+            Ok(ClaimResult::Granted(lease))
         })
     }
 
@@ -302,7 +303,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn commit(&self, lease: &Lease, entry: &Entry<'_>, now: SystemTime) -> Result<()> {
+    fn commit(&self, lease: &Lease, entry: &LedgerEntry<'_>, now: SystemTime) -> Result<()> {
         let bodies = entry
             .events
             .iter()
@@ -369,7 +370,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    fn marks(&self) -> Result<Marks> {
+    fn marks(&self) -> Result<LedgerMarks> {
         let select = "SELECT name, events, head FROM sessions WHERE events > 0";
         let ends = query_rows(&self.connection(), select, [], |row| {
             Ok((
@@ -378,12 +379,12 @@ impl Store for SqliteStore {
             ))
         })?;
 
-        Ok(Marks {
+        Ok(LedgerMarks {
             sessions: ends.into_iter().collect(),
         })
     }
 
-    fn check_unchanged(&self, lease: &Lease, marks: &Marks) -> Result<()> {
+    fn check_unchanged(&self, lease: &Lease, marks: &LedgerMarks) -> Result<()> {
         // Puts a removed file back first, and refuses one that was replaced.
         drop(self.writer()?);
 
@@ -454,7 +455,7 @@ impl Store for SqliteStore {
             .ok_or_else(|| damaged_error(&format!("has lost the text {id}")))
     }
 
-    fn turns(&self, wanted: &Turns<'_>) -> Result<Vec<TurnRow>> {
+    fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>> {
         let mut turns = select_turns(&self.connection(), wanted.session, wanted.newest)?;
         turns.reverse();
         Ok(turns.into_iter().map(|turn| turn.row).collect())
@@ -479,7 +480,7 @@ impl Store for SqliteStore {
         Ok(found.into_iter().flatten().collect())
     }
 
-    fn spent(&self, scope: &Scope<'_>) -> Result<Spent> {
+    fn spent(&self, scope: &BudgetScope<'_>) -> Result<BudgetUsage> {
         Ok(tables::load_total(&self.connection(), scope)?.spent())
     }
 
@@ -516,7 +517,10 @@ impl Store for SqliteStore {
         })
     }
 
-    fn measurements(&self, wanted: &Figures<'_>) -> Result<Vec<(SystemTime, Measurement)>> {
+    fn measurements(
+        &self,
+        wanted: &MeasurementQuery<'_>,
+    ) -> Result<Vec<(SystemTime, Measurement)>> {
         let values = params![wanted.kind.name(), wanted.model, wanted.agent];
         query_rows(
             &self.connection(),
@@ -635,7 +639,7 @@ fn json_error(error: serde_json::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::Process;
+    use crate::models::ProcessIdentity;
 
     /// A disk of its own is more than every machine grants, so here the database is told to be full.
     #[test]
@@ -643,17 +647,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path()).unwrap();
         let session = SessionId::new("add-login").unwrap();
-        let process = Process {
+        let process = ProcessIdentity {
             pid: 1,
             started: 1,
             boot: String::new(),
             namespace: String::new(),
         };
-        let holder = Holder {
+        let holder = LeaseHolder {
             name: String::new(),
             process,
         };
-        let Claim::Granted(lease) = store
+        let ClaimResult::Granted(lease) = store
             .claim(&session, &holder, None, SystemTime::UNIX_EPOCH)
             .unwrap()
         else {
@@ -663,10 +667,10 @@ mod tests {
         blake3::Hasher::new().finalize_xof().fill(&mut noise);
         let record = || {
             let events = [Event::Ended { done: true }];
-            let entry = Entry {
+            let entry = LedgerEntry {
                 events: &events,
                 blobs: &[&noise],
-                ..Entry::default()
+                ..LedgerEntry::default()
             };
             store.commit(&lease, &entry, SystemTime::UNIX_EPOCH)
         };

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::Scope;
+use super::BudgetScope;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    Amount, Answered, BlobId, Budget, Caps, Event, SessionId, Spent, Started, TurnRow, UsageRow,
+    Amount, BlobId, Budget, BudgetLimits, BudgetUsage, CallEnd, Event, SessionId, TurnRow,
+    TurnStart, UsageRow,
 };
 
 /// Summary of a turn, with the calls that budgets are counted by.
@@ -45,8 +46,8 @@ pub(super) struct ScopeTotal {
 
 impl ScopeTotal {
     /// Returns the total in the units of budgets: whole seconds, rounded up.
-    pub(super) fn spent(self) -> Spent {
-        Spent {
+    pub(super) fn spent(self) -> BudgetUsage {
+        BudgetUsage {
             amount: self.amount,
             turns: self.turns,
             seconds: self.milliseconds.div_ceil(1_000),
@@ -63,9 +64,9 @@ pub(super) trait TurnIndex {
     /// Inserts or replaces a turn.
     fn save_turn(&mut self, turn: IndexedTurn) -> Result<()>;
     /// Returns the usage of a scope; zero if it has none.
-    fn total(&self, scope: &Scope<'_>) -> Result<ScopeTotal>;
+    fn total(&self, scope: &BudgetScope<'_>) -> Result<ScopeTotal>;
     /// Replaces the usage of a scope.
-    fn save_total(&mut self, scope: &Scope<'_>, total: ScopeTotal) -> Result<()>;
+    fn save_total(&mut self, scope: &BudgetScope<'_>, total: ScopeTotal) -> Result<()>;
 }
 
 /// Updates the index for an event, or refuses the event.
@@ -135,7 +136,7 @@ pub(super) fn index_event(
 fn start_turn(
     index: &mut dyn TurnIndex,
     session: &SessionId,
-    started: &Started,
+    started: &TurnStart,
     at: SystemTime,
 ) -> Result<()> {
     if index
@@ -186,9 +187,9 @@ fn open_call(
     let is_first_in_run = turn.calls.iter().all(|earlier| earlier.run != call.run);
     let is_first_in_session = turn.calls.is_empty();
     let scopes = [
-        (Scope::Run(&call.run), &budget.run, is_first_in_run),
+        (BudgetScope::Run(&call.run), &budget.run, is_first_in_run),
         (
-            Scope::Session(&session),
+            BudgetScope::Session(&session),
             &budget.session,
             is_first_in_session,
         ),
@@ -209,8 +210,8 @@ fn open_call(
 
 /// Refuses a call that would exceed the caps of a scope.
 fn check_budget(
-    scope: &Scope<'_>,
-    caps: &Caps,
+    scope: &BudgetScope<'_>,
+    caps: &BudgetLimits,
     total: ScopeTotal,
     reserve: Amount,
     new_turn: bool,
@@ -220,8 +221,8 @@ fn check_budget(
     };
 
     let (owner, table) = match scope {
-        Scope::Run(_) => ("this run".to_owned(), "[budget.run]"),
-        Scope::Session(session) => (format!("session `{session}`"), "[budget.session]"),
+        BudgetScope::Run(_) => ("this run".to_owned(), "[budget.run]"),
+        BudgetScope::Session(session) => (format!("session `{session}`"), "[budget.session]"),
     };
 
     Err(Error::new(
@@ -232,14 +233,14 @@ fn check_budget(
 }
 
 /// Marks a call as answered and replaces its reserved amount by the amount spent.
-fn close_call(index: &mut dyn TurnIndex, mut turn: IndexedTurn, answered: &Answered) -> Result<()> {
+fn close_call(index: &mut dyn TurnIndex, mut turn: IndexedTurn, answered: &CallEnd) -> Result<()> {
     let call = find_open_call(&mut turn, answered.call)?;
     call.answered = true;
     let run = call.run.clone();
     let reserved = call.reserved;
     let session = turn.row.session.clone();
 
-    for scope in [Scope::Run(&run), Scope::Session(&session)] {
+    for scope in [BudgetScope::Run(&run), BudgetScope::Session(&session)] {
         let mut total = index.total(&scope)?;
         total.amount = add_amounts(subtract_amounts(total.amount, reserved), answered.spent);
         total.milliseconds = add_counts(total.milliseconds, answered.milliseconds);

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 ///
 /// Hidden, because it is a type of the YAML library.
 #[doc(hidden)]
-pub type Placed<T> = Spanned<T>;
+pub type WithPlace<T> = Spanned<T>;
 
 /// Maximum nesting depth of a file.
 const MAX_DEPTH: usize = 64;
@@ -247,7 +247,7 @@ mod tests {
     fn a_misspelt_name_has_a_suggestion() {
         #[derive(Debug, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Layer {
+        struct TestLayer {
             #[serde(default)]
             #[expect(dead_code, reason = "only its name is read")]
             zone: u8,
@@ -256,7 +256,7 @@ mod tests {
             class: u8,
         }
         let hint = |text: &str| {
-            let error = read::<Layer>(text, "x.yaml", 1, ErrorKind::PackInvalid).unwrap_err();
+            let error = read::<TestLayer>(text, "x.yaml", 1, ErrorKind::PackInvalid).unwrap_err();
             error.hint().map(str::to_owned)
         };
         assert_eq!(hint("zne: 1").as_deref(), Some("did you mean `zone`?"));

@@ -1,7 +1,7 @@
 //! Agent output as a reply: recorded runs of real agents (`agents/`), and single outputs (`output/`).
 
 use agentd::ErrorKind;
-use agentd::agent::{Exit, ExitCause};
+use agentd::agent::{CommandExit, ExitCause};
 use agentd::models::{CallOutcome, Reply, UsageMetrics};
 use agentd::text::yaml;
 use libtest_mimic::Trial;
@@ -61,7 +61,7 @@ fn check_output(text: &str) {
         agents = agents.overlaid(definition, "case").unwrap();
     }
 
-    let exit = Exit {
+    let exit = CommandExit {
         cause: case.cause.unwrap_or(ExitCause::Ended),
         ..exited(case.code)
     };

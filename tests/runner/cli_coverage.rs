@@ -25,7 +25,7 @@ pub(crate) fn trial() -> Trial {
     })
 }
 
-/// What the transcripts have of one command.
+/// Transcripts of one command.
 #[derive(Debug, Default)]
 struct Shown {
     help: bool,

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use agentd::Result;
-use agentd::agent::{Call, Driver, Replay, Running, Salvaged};
+use agentd::agent::{AgentCall, Driver, RecoveredCall, Replay, RunningCall};
 use agentd::models::{Mode, Reply};
 use agentd::secret::Secrets;
 use agentd::store::MemoryStore;
@@ -114,7 +114,7 @@ impl Driver for DisturbedAgent {
         false
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         for path in &self.files {
             let file = fs::OpenOptions::new().append(true).create(true).open(path);
             file.unwrap().write_all(b"someone was here\n").unwrap();
@@ -122,7 +122,7 @@ impl Driver for DisturbedAgent {
         self.reply.start(call)
     }
 
-    fn salvage(&self, _: &Path, _: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _: &Path, _: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }
@@ -146,7 +146,7 @@ fn check(text: &str) {
     let path = |name: &String| project.root().join(name);
     let files = case.meanwhile.iter().map(path).collect();
     let driver = DisturbedAgent {
-        reply: Replay::new(Reply::of(case.reply.as_str())),
+        reply: Replay::new(Reply::from_text(case.reply.as_str())),
         files,
     };
     let ask = ask("pipe", case.shown.iter().map(path));

@@ -1,7 +1,7 @@
 //! Faulty pack manifests: every error is reported with its location, and nothing else is.
 
 use agentd::pack::{Pack, PackReport, ProblemSeverity};
-use agentd::{ErrorKind, Places};
+use agentd::{ErrorKind, SearchPath};
 use libtest_mimic::Trial;
 
 use crate::support::TestProject;
@@ -28,7 +28,7 @@ fn check(manifest: &str) {
         project.write(&format!("{folder}/{name}"), text.replace("\\n", "\n"));
     }
 
-    let places = Places::new(Some(project.root()), None);
+    let places = SearchPath::new(Some(project.root()), None);
     check_warnings(manifest, &Pack::check("trial", &places).unwrap());
     check_faults(manifest, Pack::load("trial", &places));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use agentd::ErrorKind;
-use agentd::agent::{Exit, ExitCause, Limits, OutputReader};
+use agentd::agent::{CommandExit, ExitCause, Limits, OutputReader};
 use agentd::config::{AgentSpec, Agents};
 use agentd::models::{CallOutcome, Reply, UsageMetrics};
 use agentd::pack::{AGENTS, SECRET_NAMES};
@@ -25,14 +25,14 @@ pub(crate) fn vendors() -> Agents {
         .unwrap()
 }
 
-pub(crate) fn exited(code: i32) -> Exit {
+pub(crate) fn exited(code: i32) -> CommandExit {
     // The recordings write a signal as a negative code.
     let (code, signal) = if code < 0 {
         (None, Some(-code))
     } else {
         (Some(code), None)
     };
-    Exit {
+    CommandExit {
         code,
         signal,
         cause: ExitCause::Ended,
@@ -46,7 +46,7 @@ pub(crate) fn read(
     agent: &str,
     stdout: &[u8],
     stderr: &[u8],
-    exit: &Exit,
+    exit: &CommandExit,
 ) -> Reply {
     read_as(agents.find(agent).unwrap(), agents, stdout, stderr, exit)
 }
@@ -56,7 +56,7 @@ pub(crate) fn read_as(
     agents: &Agents,
     stdout: &[u8],
     stderr: &[u8],
-    exit: &Exit,
+    exit: &CommandExit,
 ) -> Reply {
     let secrets = Secrets::default();
     let failures = agents.failures();

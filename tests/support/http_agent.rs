@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use agentd::agent::{Call, Containment, Drivers, Limits};
+use agentd::agent::{AgentCall, Containment, Drivers, Limits};
 use agentd::config::{Agents, Environment};
 use agentd::models::{CallOutcome, Format, Mode, Permission, Reply};
 use agentd::secret::Secrets;
@@ -78,7 +78,7 @@ pub(crate) fn ask(drivers: &Drivers, ask: &Ask<'_>) -> Result<Reply, agentd::Err
     let place = tempfile::tempdir().unwrap();
     let mode = Mode::new("plan").unwrap();
     let driver = drivers.find(ask.agent)?;
-    let call = Call {
+    let call = AgentCall {
         prompt: ask.prompt,
         format: ask.format,
         mode: &mode,

@@ -25,7 +25,7 @@ use agentd::models::{Event, SessionId};
 use agentd::ops::Operations;
 use agentd::orchestrator::{self, TurnContext, TurnReport, TurnRequest, Workspace};
 use agentd::store::Store;
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 use log::{LevelFilter, Log, Metadata, Record};
 use tempfile::TempDir;
 
@@ -349,7 +349,7 @@ pub(crate) fn shipped_pack(name: &str) -> Pack {
     let mut packs = PACKS.lock().unwrap();
     let pack = packs
         .entry(name.to_owned())
-        .or_insert_with(|| Pack::load(name, &Places::default()).unwrap());
+        .or_insert_with(|| Pack::load(name, &SearchPath::default()).unwrap());
     pack.clone()
 }
 

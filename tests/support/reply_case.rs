@@ -1,7 +1,7 @@
 //! Case files of replies: context, expectations and the reply itself.
 
 use agentd::models::{CallOutcome, Marker, Mode, Response, TaskStatus, UpdateFormat};
-use agentd::parse::{self, Context, Grammar};
+use agentd::parse::{self, Grammar, ReplyContext};
 use agentd::{ErrorKind, ReviewResult};
 use serde_json::{Value, json};
 
@@ -83,9 +83,9 @@ impl ReplyCase {
             .unwrap()
     }
 
-    pub(crate) fn context(&self) -> Context<'_> {
+    pub(crate) fn context(&self) -> ReplyContext<'_> {
         let tasks = self.known("tasks");
-        Context {
+        ReplyContext {
             ours: if self.ours.is_empty() {
                 vec![]
             } else {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::ModelRequest;
 use super::messages::split_system;
-use super::response::{StopReason, StreamState};
+use super::response::{EventStreamState, StopReason};
 
 /// Path of a request.
 pub(super) const PATH: &str = "/messages";
@@ -33,7 +33,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event of a stream, or a complete response.
-pub(super) fn read_event(event: &Value, state: &mut StreamState) {
+pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
     match event["type"].as_str().unwrap_or_default() {
         "message_start" => read_usage(&event["message"]["usage"], state),
         "content_block_start" => read_block(&event["content_block"], state),
@@ -56,12 +56,12 @@ pub(super) fn read_event(event: &Value, state: &mut StreamState) {
     }
 }
 
-fn read_block(block: &Value, state: &mut StreamState) {
+fn read_block(block: &Value, state: &mut EventStreamState) {
     state.say(&block["text"]);
     state.think(&block["thinking"]);
 }
 
-fn read_stop_reason(reason: &Value, state: &mut StreamState) {
+fn read_stop_reason(reason: &Value, state: &mut EventStreamState) {
     if let Some(reason) = reason.as_str() {
         state.stop = Some(match reason {
             "end_turn" | "stop_sequence" => StopReason::End,
@@ -73,7 +73,7 @@ fn read_stop_reason(reason: &Value, state: &mut StreamState) {
 }
 
 /// Updates the token counts; the last value of each counts.
-fn read_usage(usage: &Value, state: &mut StreamState) {
+fn read_usage(usage: &Value, state: &mut EventStreamState) {
     let used = &mut state.usage;
     for (count, name) in [
         (&mut used.input, "input_tokens"),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::ModelRequest;
 use super::messages::{ChatRole, split_system};
-use super::response::{StopReason, StreamState, TokenUsage};
+use super::response::{EventStreamState, StopReason, TokenUsage};
 
 /// Returns the path of a request, with the model percent-encoded.
 pub(super) fn path(model: &str) -> String {
@@ -52,7 +52,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event of a stream, or a complete response.
-pub(super) fn read_event(event: &Value, state: &mut StreamState) {
+pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
     let candidate = &event["candidates"][0];
     for part in candidate["content"]["parts"]
         .as_array()

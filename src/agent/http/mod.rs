@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 pub(super) use send::send;
 
 use super::builtin::ReadyReply;
-use super::{Call, CommandAgent, Driver, Drivers, Running, Salvaged, guard};
+use super::{AgentCall, CommandAgent, Driver, Drivers, RecoveredCall, RunningCall, guard};
 use crate::config::{AgentSpec, Argument, Dialect, NamePattern, Permissions, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Reply};
@@ -98,7 +98,7 @@ impl HttpAgent {
     }
 
     /// Builds the body of a request in the dialect of the server.
-    fn build_body(&self, call: &Call<'_>, model: &str) -> Result<String> {
+    fn build_body(&self, call: &AgentCall<'_>, model: &str) -> Result<String> {
         let request = ModelRequest {
             model,
             messages: messages::parse_messages(call.prompt, call.format)?,
@@ -124,7 +124,7 @@ impl Driver for HttpAgent {
         false
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         if !self.has_key {
             let name = self.provider.key.as_deref().unwrap_or_default();
             let detail = format!("environment variable {name} with the API key is not set");
@@ -136,14 +136,14 @@ impl Driver for HttpAgent {
         }
         let model = call.model.unwrap_or(&self.model);
         let body = self.build_body(call, model)?;
-        self.sender.start(&Call {
+        self.sender.start(&AgentCall {
             prompt: &body,
             model: Some(model),
             ..*call
         })
     }
 
-    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, folder: &Path, marker: &str) -> Result<Option<RecoveredCall>> {
         self.sender.salvage(folder, marker)
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::ModelRequest;
-use super::response::{StopReason, StreamState, TokenUsage};
+use super::response::{EventStreamState, StopReason, TokenUsage};
 
 /// Path of a request.
 pub(super) const PATH: &str = "/chat/completions";
@@ -28,7 +28,7 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
 }
 
 /// Reads an event of a stream, or a complete response.
-pub(super) fn read_event(event: &Value, state: &mut StreamState) {
+pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
     // Some servers send usage with the last chunk, some a running total with each.
     if let Some(usage) = read_usage(&event["usage"]) {
         state.usage = usage;
@@ -58,7 +58,7 @@ pub(super) fn read_event(event: &Value, state: &mut StreamState) {
 }
 
 /// Reads message content: a text, or a list of parts of which some are thoughts.
-fn read_content(content: &Value, state: &mut StreamState) {
+fn read_content(content: &Value, state: &mut EventStreamState) {
     state.say(content);
     for part in content.as_array().into_iter().flatten() {
         state.say(&part["text"]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Content of a response so far.
 #[derive(Debug, Default)]
-pub(super) struct StreamState {
+pub(super) struct EventStreamState {
     /// New text of the reply, which the reader takes out.
     pub(super) text: String,
     /// True if a thought has arrived; the reader resets it.
@@ -43,7 +43,7 @@ pub(super) struct TokenUsage {
     pub(super) reasoning: Option<u64>,
 }
 
-impl StreamState {
+impl EventStreamState {
     /// Appends a JSON string to the reply; ignores other values.
     pub(super) fn say(&mut self, text: &Value) {
         self.text.push_str(text.as_str().unwrap_or_default());

@@ -15,7 +15,7 @@ use ureq::http::{HeaderValue, Response, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-use super::response::{StopReason, StreamState, TokenUsage};
+use super::response::{EventStreamState, StopReason, TokenUsage};
 use super::sse::{self, EventStream};
 use super::{anthropic, error_body, gemini, openai};
 use crate::agent::{contain, output_parser};
@@ -220,7 +220,7 @@ fn connection_error(uri: &Uri, error: &ureq::Error) -> String {
 fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Result<()> {
     let mut reader = ResponseReader {
         dialect,
-        state: StreamState::default(),
+        state: EventStreamState::default(),
         lines,
     };
     // The empty text shows that a reply has begun, so that without an `end` it counts as cut.
@@ -258,7 +258,7 @@ enum ResponseError {
 /// Reader of a response.
 struct ResponseReader<'a> {
     dialect: Dialect,
-    state: StreamState,
+    state: EventStreamState,
     lines: &'a mut JsonLines,
 }
 

@@ -9,7 +9,7 @@ use agentd::models::{Catalogue, SessionId, State, paths};
 use agentd::ops::Git;
 use agentd::orchestrator::{self, ReviewBase, Workspace, WorkspaceOptions};
 use agentd::store::{SqliteStore, Store, blob_id};
-use agentd::{Error, ErrorKind, Places, Result, ops};
+use agentd::{Error, ErrorKind, Result, SearchPath, ops};
 use etcetera::BaseStrategy;
 
 use crate::args::Args;
@@ -65,8 +65,8 @@ pub(crate) fn root(args: &Args) -> Result<PathBuf> {
 }
 
 /// Returns the search path of packs, templates and settings.
-pub(crate) fn places(args: &Args) -> Result<Places> {
-    Ok(Places::new(Some(root(args)?), user_folder()?))
+pub(crate) fn places(args: &Args) -> Result<SearchPath> {
+    Ok(SearchPath::new(Some(root(args)?), user_folder()?))
 }
 
 /// Opens the project with its settings, pack and templates.

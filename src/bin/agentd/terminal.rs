@@ -46,7 +46,7 @@ impl From<io::Error> for Failure {
 }
 
 /// Result of a command: its exit code, or the failure that ended it.
-pub(crate) type Outcome = Result<u8, Failure>;
+pub(crate) type CommandResult = Result<u8, Failure>;
 
 /// Environment variables that CI services set for the programs they run.
 const CI_VARIABLES: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::agent::{self, Containment, Exit, ExitCause, Job, Limits, find_command, path_of};
+use crate::agent::{
+    self, CommandExit, Containment, ExitCause, GuardedCommand, Limits, find_command, path_of,
+};
 use crate::config::{CheckCommand, Environment};
 use crate::error::Result;
 use crate::models::{Check, CheckEnd, grouped};
@@ -126,7 +128,7 @@ fn run_command(
     command: &CheckCommand,
     folder: &Path,
     timeout: Duration,
-) -> Result<Exit> {
+) -> Result<CommandExit> {
     agent::prepare(folder, b"")?;
     // One file for both streams keeps the order of the output.
     let argv = [
@@ -141,7 +143,7 @@ fn run_command(
         output: MAX_OUTPUT_BYTES,
         max_wait: Duration::ZERO,
     };
-    let mut contained = agent::launch(&Job {
+    let mut contained = agent::launch(&GuardedCommand {
         guard: job.guard,
         argv: &argv,
         env: &job.environment.0,
@@ -165,7 +167,7 @@ fn run_command(
 }
 
 /// Returns the result of a check, and remarks for the end of its output.
-fn check_end(exit: &Exit, timeout: Duration) -> (CheckEnd, Vec<String>) {
+fn check_end(exit: &CommandExit, timeout: Duration) -> (CheckEnd, Vec<String>) {
     let mut remarks = Vec::new();
     let failed = CheckEnd::Failed { code: exit.code };
     let end = match &exit.cause {

@@ -24,7 +24,7 @@ static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
 /// Handling of folders on a path that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingFolders {
     /// Fail with `NotFound`.
     Fail,
     /// Create them.
@@ -40,7 +40,7 @@ impl OpenFolder {
     pub(super) fn of<'a>(
         root: &Path,
         relative: &'a str,
-        missing: Missing,
+        missing: MissingFolders,
     ) -> io::Result<(Self, &'a str)> {
         let (folders, name) = relative.rsplit_once('/').unwrap_or(("", relative));
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -54,10 +54,10 @@ impl OpenFolder {
     }
 
     /// Opens a folder in it.
-    fn enter(&self, name: &str, missing: Missing) -> io::Result<Self> {
+    fn enter(&self, name: &str, missing: MissingFolders) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = match openat(&self.0, name, flags, Mode::empty()) {
-            Err(Errno::ENOENT) if missing == Missing::Create => {
+            Err(Errno::ENOENT) if missing == MissingFolders::Create => {
                 match mkdirat(&self.0, name, Mode::from_bits_truncate(0o777)) {
                     // Another process may have been faster.
                     Ok(()) | Err(Errno::EEXIST) => {}
@@ -199,8 +199,8 @@ pub(in crate::ops) fn read_bytes(
     relative: &str,
     limit: u64,
 ) -> Result<Option<Vec<u8>>> {
-    let opened =
-        OpenFolder::of(root, relative, Missing::Fail).and_then(|(folder, name)| folder.open(name));
+    let opened = OpenFolder::of(root, relative, MissingFolders::Fail)
+        .and_then(|(folder, name)| folder.open(name));
     match opened {
         Ok(Some(opened)) => file::read_opened(&root.join(relative), opened, limit).map(Some),
         Ok(None) => Ok(None),
@@ -240,7 +240,7 @@ mod tests {
             fs::write(folder.join("old"), "old").unwrap();
         }
 
-        let (folder, name) = OpenFolder::of(&root, "inner/new", Missing::Create).unwrap();
+        let (folder, name) = OpenFolder::of(&root, "inner/new", MissingFolders::Create).unwrap();
         fs::rename(root.join("inner"), root.join("moved")).unwrap();
         symlink(&outside, root.join("inner")).unwrap();
         let mut unfinished = folder.create(".part-").unwrap();
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(names(&outside), ["old"]);
         assert_eq!(names(&root.join("moved")), ["kept", "new"]);
         let refused = |relative| {
-            OpenFolder::of(&root, relative, Missing::Create)
+            OpenFolder::of(&root, relative, MissingFolders::Create)
                 .unwrap_err()
                 .to_string()
         };

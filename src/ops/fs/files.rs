@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::beneath::{Missing, OpenFolder};
+use super::beneath::{MissingFolders, OpenFolder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::file;
@@ -78,12 +78,17 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     if root.join(relative).symlink_metadata().is_ok() {
         return Ok(false);
     }
-    write_whole(root, relative, content, Existing::Keep, UNFINISHED_PREFIX)
-        .map(|()| true)
-        .map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}"))
-                .with_source(error)
-        })
+    write_whole(
+        root,
+        relative,
+        content,
+        ExistingFile::Keep,
+        UNFINISHED_PREFIX,
+    )
+    .map(|()| true)
+    .map_err(|error| {
+        Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
+    })
 }
 
 /// Removes a link, or a folder and everything in it, at the path of a regular file.
@@ -168,7 +173,7 @@ pub fn write_text(root: &Path, relative: &str, content: &str) -> Result<()> {
         root,
         relative,
         content,
-        Existing::Replace,
+        ExistingFile::Replace,
         UNFINISHED_PREFIX,
     )
     .map_err(|error| {
@@ -178,7 +183,7 @@ pub fn write_text(root: &Path, relative: &str, content: &str) -> Result<()> {
 
 /// Handling of an existing file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Existing {
+enum ExistingFile {
     Keep,
     Replace,
 }
@@ -188,10 +193,10 @@ fn write_whole(
     root: &Path,
     relative: &str,
     content: &str,
-    existing: Existing,
+    existing: ExistingFile,
     prefix: &str,
 ) -> io::Result<()> {
-    let (folder, name) = OpenFolder::of(root, relative, Missing::Create)?;
+    let (folder, name) = OpenFolder::of(root, relative, MissingFolders::Create)?;
     let mut unfinished = folder.create(prefix)?;
     unfinished.file.write_all(content.as_bytes())?;
     if let Some(permissions) = folder.permissions(name) {
@@ -201,8 +206,8 @@ fn write_whole(
 
     fail::point("writing").map_err(io::Error::other)?;
     match existing {
-        Existing::Keep => unfinished.keep(name)?,
-        Existing::Replace => unfinished.replace(name)?,
+        ExistingFile::Keep => unfinished.keep(name)?,
+        ExistingFile::Replace => unfinished.replace(name)?,
     }
     folder.sync()?;
     fail::point("written").map_err(io::Error::other)
@@ -266,12 +271,12 @@ pub(in crate::ops) fn replace_file(
     session: &SessionId,
 ) -> io::Result<()> {
     let prefix = unfinished_prefix(session);
-    write_whole(root, relative, content, Existing::Replace, &prefix)
+    write_whole(root, relative, content, ExistingFile::Replace, &prefix)
 }
 
 /// Removes a file of the project. No folder on its path may be a link.
 pub(in crate::ops) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
-    let (folder, name) = OpenFolder::of(root, relative, Missing::Fail)?;
+    let (folder, name) = OpenFolder::of(root, relative, MissingFolders::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;
     folder.remove(name)?;
     folder.sync()?;
@@ -295,8 +300,12 @@ mod tests {
                 for _ in 0..8 {
                     scope.spawn(|| {
                         barrier.wait();
-                        OpenFolder::of(root.path(), "agentd/changes/a/specs/x", Missing::Create)
-                            .unwrap();
+                        OpenFolder::of(
+                            root.path(),
+                            "agentd/changes/a/specs/x",
+                            MissingFolders::Create,
+                        )
+                        .unwrap();
                     });
                 }
             });

@@ -19,7 +19,7 @@ pub(in crate::ops) fn apply_patch(
     diff: &str,
 ) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
-    let ends = LineEnds::of(old);
+    let ends = LineEnds::detect(old);
     let (text, diff) = (ends.normalize(old), ends.normalize(diff));
     let diff = with_counted_hunks(&diff)?;
     let patch = Patch::from_str(&diff).map_err(|error| format!("malformed diff: {error}"))?;
@@ -175,7 +175,7 @@ enum LineEnds {
 }
 
 impl LineEnds {
-    fn of(text: &str) -> Self {
+    fn detect(text: &str) -> Self {
         let pairs = memmem::find_iter(text.as_bytes(), b"\r\n").count();
         let returns = memchr::memchr_iter(b'\r', text.as_bytes()).count();
         let newlines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
@@ -205,7 +205,7 @@ impl LineEnds {
 
 /// Returns a text with the line ends of the text that it replaces.
 pub(in crate::ops) fn with_line_ends_of(before: &str, text: &str) -> String {
-    let ends = LineEnds::of(before);
+    let ends = LineEnds::detect(before);
     ends.restore(&ends.normalize(text))
 }
 

@@ -85,7 +85,7 @@ impl TreeSnapshot {
                 } else if !metadata.is_dir() && (!ignored || always()) {
                     stamps.insert(
                         visible_path(path.strip_prefix(root).unwrap_or(&path)),
-                        FileStamp::of(&metadata),
+                        FileStamp::from_metadata(&metadata),
                     );
                 }
             });
@@ -176,7 +176,7 @@ impl SnapshotScope<'_> {
 
 impl FileStamp {
     #[cfg(unix)]
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         let nanos =
             |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
@@ -190,7 +190,7 @@ impl FileStamp {
     }
 
     #[cfg(not(unix))]
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         let since = metadata
             .modified()
             .ok()
@@ -253,7 +253,7 @@ fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, FileStamp>)
     let mut stamp = |path: &Path, metadata: &Metadata| {
         stamps.insert(
             visible_path(path.strip_prefix(root).unwrap_or(path)),
-            FileStamp::of(metadata),
+            FileStamp::from_metadata(metadata),
         );
     };
     match path.symlink_metadata() {

@@ -60,8 +60,8 @@ pub(in crate::ops) fn top_level(root: &Path, most: usize) -> Result<Vec<String>>
     };
     tree.fill(root)?;
     let shown = |node: &Node| match node.kind {
-        Kind::Folder => format!("{}/", visible_name(&node.name)),
-        Kind::File | Kind::Link(_) => visible_name(&node.name),
+        NodeKind::Folder => format!("{}/", visible_name(&node.name)),
+        NodeKind::File | NodeKind::Link(_) => visible_name(&node.name),
     };
     Ok(tree.nodes[0]
         .children
@@ -78,7 +78,7 @@ struct Tree {
 
 struct Node {
     name: OsString,
-    kind: Kind,
+    kind: NodeKind,
     children: Vec<usize>,
     /// Number of entries of the folder that are left out.
     left_out: usize,
@@ -87,7 +87,7 @@ struct Node {
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum NodeKind {
     File,
     Folder,
     Link(OsString),
@@ -97,7 +97,7 @@ impl Node {
     fn folder(name: OsString) -> Self {
         Self {
             name,
-            kind: Kind::Folder,
+            kind: NodeKind::Folder,
             children: Vec::new(),
             left_out: 0,
             opened: false,
@@ -140,7 +140,7 @@ impl Tree {
             self.shown += taken;
             for (name, kind) in listing.entries.into_iter().take(taken) {
                 let child = self.nodes.len();
-                if kind == Kind::Folder {
+                if kind == NodeKind::Folder {
                     queue.push_back((child, path.join(&name), Some(here)));
                 }
                 self.nodes.push(Node {
@@ -163,7 +163,7 @@ impl Tree {
         let closed = self
             .nodes
             .iter()
-            .filter(|node| node.kind == Kind::Folder && !node.opened)
+            .filter(|node| node.kind == NodeKind::Folder && !node.opened)
             .count();
         if entries > 0 || closed > 0 {
             let _infallible = write!(
@@ -188,10 +188,12 @@ impl Tree {
             let node = &self.nodes[child];
             let name = visible_name(&node.name);
             let _infallible = match &node.kind {
-                Kind::File => writeln!(out, "{indent}{name}"),
-                Kind::Link(target) => writeln!(out, "{indent}{name} -> {}", visible_name(target)),
-                Kind::Folder if node.opened => writeln!(out, "{indent}{name}/"),
-                Kind::Folder => writeln!(out, "{indent}{name}/ (not opened)"),
+                NodeKind::File => writeln!(out, "{indent}{name}"),
+                NodeKind::Link(target) => {
+                    writeln!(out, "{indent}{name} -> {}", visible_name(target))
+                }
+                NodeKind::Folder if node.opened => writeln!(out, "{indent}{name}/"),
+                NodeKind::Folder => writeln!(out, "{indent}{name}/ (not opened)"),
             };
             self.write(child, depth + 1, out);
         }
@@ -203,7 +205,7 @@ impl Tree {
 
 /// The first entries of a folder by name, and the number of all.
 struct Listing {
-    entries: Vec<(OsString, Kind)>,
+    entries: Vec<(OsString, NodeKind)>,
     count: usize,
 }
 
@@ -233,15 +235,15 @@ fn list(
         // Only the first names are kept, so that a folder with a million entries costs no memory.
         if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
             let kind = if file_type.is_symlink() {
-                Kind::Link(
+                NodeKind::Link(
                     fs::read_link(entry.path())
                         .map(PathBuf::into_os_string)
                         .unwrap_or_default(),
                 )
             } else if file_type.is_dir() {
-                Kind::Folder
+                NodeKind::Folder
             } else {
-                Kind::File
+                NodeKind::File
             };
             first.push((name, kind));
             if first.len() > most {

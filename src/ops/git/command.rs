@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::pipes::PipeSearch;
-use super::wait::{Stopped, wait_for_exit};
+use super::wait::{WaitEnd, wait_for_exit};
 use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
@@ -139,7 +139,7 @@ const MAX_MESSAGE_BYTES: usize = 2000;
 
 /// The folders of a repository and of a working tree, which git would otherwise search for.
 #[derive(Clone, Debug)]
-pub(super) struct Dir {
+pub(super) struct RepositoryFolders {
     pub(super) git: Git,
     pub(super) common: PathBuf,
     pub(super) git_dir: PathBuf,
@@ -149,7 +149,7 @@ pub(super) struct Dir {
     settings: Vec<OsString>,
 }
 
-impl Dir {
+impl RepositoryFolders {
     pub(super) fn new(git: &Git, common: &Path, git_dir: &Path, work_tree: &Path) -> Self {
         Self {
             git: git.clone(),
@@ -162,8 +162,8 @@ impl Dir {
     }
 
     /// Returns a command for this repository and working tree.
-    pub(super) fn call(&self, words: &[&str]) -> Call {
-        let mut call = Call::new(&self.git, &self.work_tree, words);
+    pub(super) fn call(&self, words: &[&str]) -> GitCall {
+        let mut call = GitCall::new(&self.git, &self.work_tree, words);
         call.place = [
             join("--git-dir=", &self.git_dir),
             join("--work-tree=", &self.work_tree),
@@ -248,7 +248,7 @@ fn may_name_filter(config: &Path) -> bool {
 
 /// One command.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct GitCall {
     git: Git,
     folder: PathBuf,
     place: Vec<OsString>,
@@ -260,7 +260,7 @@ pub(super) struct Call {
     input: Vec<u8>,
 }
 
-impl Call {
+impl GitCall {
     /// Returns a command for which git searches the repository of a folder itself.
     pub(super) fn new(git: &Git, folder: &Path, words: &[&str]) -> Self {
         Self {
@@ -345,7 +345,7 @@ impl Call {
     }
 
     /// Runs it, and retries for a while if another git process holds a lock.
-    pub(super) fn output(self) -> Result<Output> {
+    pub(super) fn output(self) -> Result<GitOutput> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
         loop {
@@ -382,42 +382,42 @@ impl Call {
         command
     }
 
-    fn run_once(&self) -> Result<Output> {
+    fn run_once(&self) -> Result<GitOutput> {
         let name = self
             .words
             .first()
             .map(|word| word.to_string_lossy().into_owned())
             .unwrap_or_default();
         self.run().map_err(|stopped| match stopped {
-            Stopped::TimedOut => {
+            WaitEnd::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
                 failed(format!("git {name} was killed after {seconds} s"))
                     .with_hint("check for a hanging hook, a filter or a slow disk")
             }
-            Stopped::TooMuchOutput => failed(format!(
+            WaitEnd::TooMuchOutput => failed(format!(
                 "git {name} was killed: it printed more than {}",
                 file::in_units(MAX_OUTPUT_BYTES)
             )),
-            Stopped::Pipe(path) => {
+            WaitEnd::Pipe(path) => {
                 let shown = path.display().to_string();
                 let message = format!("`{}` is not a regular file", shown.escape_debug());
                 Error::new(ErrorKind::FileUnusable, message)
                     .with_hint(format!("remove it: git {name} would block on it"))
             }
-            Stopped::LargeFile(path) => {
+            WaitEnd::LargeFile(path) => {
                 let shown = path.display().to_string();
                 let message = format!("`{}` is too large", shown.escape_debug());
                 Error::new(ErrorKind::FileUnusable, message)
                     .with_hint(format!("remove it: git {name} would read all of it"))
             }
-            Stopped::Failed(error) if error.kind() == io::ErrorKind::NotFound => {
+            WaitEnd::Failed(error) if error.kind() == io::ErrorKind::NotFound => {
                 failed("git is not installed").with_hint("install git 2.25 or newer")
             }
-            Stopped::Failed(error) => failed(format!("cannot run git {name}")).with_source(error),
+            WaitEnd::Failed(error) => failed(format!("cannot run git {name}")).with_source(error),
         })
     }
 
-    fn run(&self) -> Result<Output, Stopped> {
+    fn run(&self) -> Result<GitOutput, WaitEnd> {
         // Files instead of pipes: a leftover process of a hook could hold a pipe open.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
@@ -434,7 +434,7 @@ impl Call {
         let mut pipes = PipeSearch::new(&self.folder, &self.git_dirs);
         let check = || {
             if stdout.metadata()?.len() > MAX_OUTPUT_BYTES {
-                return Err(Stopped::TooMuchOutput);
+                return Err(WaitEnd::TooMuchOutput);
             }
             pipes.advance()
         };
@@ -447,7 +447,7 @@ impl Call {
         };
         let stdout = read_from_start(&mut stdout, MAX_OUTPUT_BYTES)?;
         let stderr = read_from_start(&mut stderr, 64 * 1024)?;
-        Ok(Output {
+        Ok(GitOutput {
             code: status.code(),
             stdout,
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
@@ -491,14 +491,14 @@ fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Exit code and output of a command.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct GitOutput {
     /// Exit code; `None` if it was ended by a signal.
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
 }
 
-impl Output {
+impl GitOutput {
     /// Returns true if another git process was in the way: by a lock, or by a worktree that it was creating.
     fn met_a_lock(&self) -> bool {
         let said = |words: &str| self.stderr.contains(words);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::command::{Dir, path_of};
+use super::command::{RepositoryFolders, path_of};
 use super::output::{lossy, not_understood, split_at_tab};
 use super::repository::Repository;
 use super::stage::{IndexListing, MAX_SNAPSHOT_FILE_BYTES, OversizedFile};
@@ -16,11 +16,11 @@ use crate::ops::fs::MAX_FILE_BYTES;
 
 /// A file that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Changed {
+pub struct ChangedFile {
     /// Path, with replacement characters for invalid UTF-8.
     pub path: String,
     /// Kind of the change.
-    pub status: Status,
+    pub status: FileStatus,
     /// Set if it is not a text.
     pub binary: bool,
     /// Number of added lines.
@@ -32,7 +32,7 @@ pub struct Changed {
 /// Kind of a file's change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum FileStatus {
     /// It is new.
     Added,
     /// It has other content, or is of another kind.
@@ -61,7 +61,7 @@ pub struct Diff {
     /// The unified diffs of all files that are shown.
     pub text: String,
     /// All files that have changed.
-    pub files: Vec<Changed>,
+    pub files: Vec<ChangedFile>,
     /// The files that are not shown.
     pub left_out: Vec<LeftOut>,
 }
@@ -103,7 +103,7 @@ impl Worktree {
     /// # Errors
     ///
     /// `GitFailed`.
-    pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
+    pub fn changed(&self, from: &str) -> Result<Vec<ChangedFile>> {
         let from = self.repository.named(from)?;
         self.snapshot(&from)?.changed(&from)
     }
@@ -125,7 +125,7 @@ impl Worktree {
     ///
     /// `GitFailed`.
     pub fn snapshot(&self, id: &str) -> Result<Snapshot> {
-        Snapshot::take(&self.checked()?, id, Hidden::Shown)
+        Snapshot::take(&self.checked()?, id, HiddenFlags::Shown)
     }
 
     /// Returns how a commit differs from another, as [`Self::diff`] does for a work tree that holds that commit and
@@ -166,13 +166,14 @@ impl Repository {
         leave_out: LeaveOut<'_>,
     ) -> Result<Diff> {
         let from = self.named(from)?;
-        Snapshot::take(&self.dir.guarded()?, &from, Hidden::Kept)?.diff(&from, limits, leave_out)
+        Snapshot::take(&self.dir.guarded()?, &from, HiddenFlags::Kept)?
+            .diff(&from, limits, leave_out)
     }
 }
 
 /// Handling of files with the flags `assume-unchanged` or `skip-worktree`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hidden {
+enum HiddenFlags {
     /// Respect the flags: the user has set them.
     Kept,
     /// Ignore the flags: an agent could hide its work with them.
@@ -195,7 +196,7 @@ pub struct Snapshot {
 const NO_COMPRESSION: [&str; 2] = ["core.compression=0", "core.looseCompression=0"];
 
 impl Snapshot {
-    fn take(dir: &Dir, id: &str, hidden: Hidden) -> Result<Self> {
+    fn take(dir: &RepositoryFolders, id: &str, hidden: HiddenFlags) -> Result<Self> {
         let scratch = TempRepository::new(dir, id)?;
         scratch.copy_index(&dir.git_dir.join("index"))?;
 
@@ -204,7 +205,7 @@ impl Snapshot {
             .iter()
             .fold(dir.clone(), |dir, setting| dir.with_setting(setting));
         let listing = IndexListing::read(&dir, &place, MAX_SNAPSHOT_FILE_BYTES)?;
-        if hidden == Hidden::Shown {
+        if hidden == HiddenFlags::Shown {
             listing.show_hidden(&dir, &place)?;
         }
         listing.add_all(&dir, &place)?;
@@ -215,8 +216,8 @@ impl Snapshot {
             tree,
             nested: listing.nested(),
             oversized: match hidden {
-                Hidden::Shown => listing.oversized().to_vec(),
-                Hidden::Kept => listing.oversized_and_visible(),
+                HiddenFlags::Shown => listing.oversized().to_vec(),
+                HiddenFlags::Kept => listing.oversized_and_visible(),
             },
         })
     }
@@ -226,8 +227,8 @@ impl Snapshot {
     /// # Errors
     ///
     /// `GitFailed`, also if there is no such commit.
-    pub fn changed(&self, from: &str) -> Result<Vec<Changed>> {
-        Ok(Compared::new(self, from)?.changed())
+    pub fn changed(&self, from: &str) -> Result<Vec<ChangedFile>> {
+        Ok(ComparedTrees::new(self, from)?.changed())
     }
 
     /// Returns how the work tree differed from a commit.
@@ -236,19 +237,19 @@ impl Snapshot {
     ///
     /// `GitFailed`, also if there is no such commit.
     pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
-        Compared::new(self, from)?.diff(limits, leave_out)
+        ComparedTrees::new(self, from)?.diff(limits, leave_out)
     }
 }
 
 /// A commit and a snapshot, and the files in which they differ.
-struct Compared<'a> {
+struct ComparedTrees<'a> {
     snapshot: &'a Snapshot,
     from: &'a str,
-    records: Vec<Record>,
+    records: Vec<RawRecord>,
 }
 
 /// Difference of a file as git prints it.
-struct Record {
+struct RawRecord {
     path: Vec<u8>,
     from: Option<Vec<u8>>,
     status: u8,
@@ -260,13 +261,13 @@ struct Record {
     removed: u64,
 }
 
-impl Record {
-    fn changed(&self) -> Changed {
+impl RawRecord {
+    fn changed(&self) -> ChangedFile {
         let status = match (self.status, &self.from) {
-            (_, Some(from)) => Status::Renamed { from: lossy(from) },
-            (b'A', None) => Status::Added,
-            (b'D', None) => Status::Removed,
-            _ => Status::Modified,
+            (_, Some(from)) => FileStatus::Renamed { from: lossy(from) },
+            (b'A', None) => FileStatus::Added,
+            (b'D', None) => FileStatus::Removed,
+            _ => FileStatus::Modified,
         };
         let Self {
             binary,
@@ -274,7 +275,7 @@ impl Record {
             removed,
             ..
         } = *self;
-        Changed {
+        ChangedFile {
             path: lossy(&self.path),
             status,
             binary,
@@ -310,13 +311,13 @@ impl Record {
 }
 
 impl OversizedFile {
-    fn changed(&self) -> Changed {
+    fn changed(&self) -> ChangedFile {
         let status = if self.is_untracked {
-            Status::Added
+            FileStatus::Added
         } else {
-            Status::Modified
+            FileStatus::Modified
         };
-        Changed {
+        ChangedFile {
             path: lossy(&self.path),
             status,
             binary: true,
@@ -350,7 +351,7 @@ const LARGE: &str = "core.bigFileThreshold=16m";
 const MAX_GROUP_FILES: usize = 200;
 const MAX_GROUP_BYTES: u64 = 32 * 1024 * 1024;
 
-impl<'a> Compared<'a> {
+impl<'a> ComparedTrees<'a> {
     fn new(snapshot: &'a Snapshot, from: &'a str) -> Result<Self> {
         let call = snapshot.scratch.dir.call(&WORDS).setting(LARGE);
         let words = [
@@ -372,8 +373,8 @@ impl<'a> Compared<'a> {
     }
 
     /// Returns all files that differ, files that were not read among them.
-    fn changed(&self) -> Vec<Changed> {
-        let read = self.records.iter().map(Record::changed);
+    fn changed(&self) -> Vec<ChangedFile> {
+        let read = self.records.iter().map(RawRecord::changed);
         let is_known = |file: &&OversizedFile| !self.records.iter().any(|r| r.path == file.path);
         let unread = self.snapshot.oversized.iter().filter(is_known);
         read.chain(unread.map(OversizedFile::changed)).collect()
@@ -438,7 +439,7 @@ impl<'a> Compared<'a> {
     }
 
     /// Adds the diffs that fit the limits, from one diff of all changed files.
-    fn show_all(&self, shown: &[&Record], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
+    fn show_all(&self, shown: &[&RawRecord], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
         if shown.is_empty() {
             return Ok(());
         }
@@ -513,7 +514,7 @@ impl<'a> Compared<'a> {
     /// Adds the diffs of some files that fit the limits.
     fn show(
         &self,
-        group: &[&Record],
+        group: &[&RawRecord],
         words: &[&str],
         limits: DiffLimits,
         diff: &mut Diff,
@@ -579,7 +580,7 @@ impl<'a> Compared<'a> {
 type Sizes = HashMap<String, u64>;
 
 /// Returns the size of a file before and after together.
-fn size_of(record: &Record, sizes: &Sizes) -> u64 {
+fn size_of(record: &RawRecord, sizes: &Sizes) -> u64 {
     record.ids.iter().filter_map(|id| sizes.get(id)).sum()
 }
 
@@ -598,7 +599,7 @@ fn is_mostly_text(content: &[u8]) -> bool {
 
 /// Returns the reason why a file is not shown; `None` if it is. `is_text` is set for a text that git takes for binary.
 fn why_left_out(
-    record: &Record,
+    record: &RawRecord,
     sizes: &Sizes,
     leave_out: LeaveOut<'_>,
     is_text: bool,
@@ -620,10 +621,10 @@ fn why_left_out(
 }
 
 /// Groups the files that are diffed by one command.
-fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
+fn groups<'a>(records: &[&'a RawRecord], sizes: &Sizes) -> Vec<Vec<&'a RawRecord>> {
     // Alone, as renames are looked for among the files of a group.
-    let alone = |record: &Record| record.from.is_some();
-    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    let alone = |record: &RawRecord| record.from.is_some();
+    let mut groups: Vec<Vec<&RawRecord>> = Vec::new();
     let mut bytes = 0;
     for &record in records {
         bytes += size_of(record, sizes);
@@ -645,7 +646,7 @@ fn groups<'a>(records: &[&'a Record], sizes: &Sizes) -> Vec<Vec<&'a Record>> {
 }
 
 /// Returns the diff of a file: the next of all diffs, or the next two.
-fn next_text<'a>(record: &Record, parts: &mut impl Iterator<Item = &'a [u8]>) -> Result<String> {
+fn next_text<'a>(record: &RawRecord, parts: &mut impl Iterator<Item = &'a [u8]>) -> Result<String> {
     let parts: Vec<&[u8]> = parts.take(record.diffs()).collect();
     if parts.len() < record.diffs() {
         return Err(not_understood("diff-tree"));
@@ -654,7 +655,7 @@ fn next_text<'a>(record: &Record, parts: &mut impl Iterator<Item = &'a [u8]>) ->
 }
 
 /// Adds the diff of a file if it fits the limits; otherwise the file is left out.
-fn add_text(record: &Record, text: &str, limits: DiffLimits, diff: &mut Diff) {
+fn add_text(record: &RawRecord, text: &str, limits: DiffLimits, diff: &mut Diff) {
     let text = &escape_nul(text);
     let size = text.len() as u64;
     let room = limits.total.saturating_sub(diff.text.len() as u64);
@@ -701,7 +702,7 @@ fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Parses the output of `--raw --numstat -z`: all files twice, in the same order.
-fn records(output: &[u8]) -> Result<Vec<Record>> {
+fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
     let broken = || not_understood("diff-tree");
     let mut parts = output.split(|&byte| byte == 0);
     let mut records = Vec::new();
@@ -723,7 +724,7 @@ fn records(output: &[u8]) -> Result<Vec<Record>> {
         }
         let ids = [old.to_owned(), new.to_owned()];
         let executable = [old_mode, new_mode].contains(&"100755");
-        records.push(Record {
+        records.push(RawRecord {
             path,
             from,
             status,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::command::{Call, Git};
+use super::command::{Git, GitCall};
 use super::repository::Repository;
 use crate::error::Result;
 
@@ -20,7 +20,7 @@ impl Repository {
             &["commit", "-q", "-m", message],
         ];
         for words in steps {
-            Call::new(git, root, words).ok()?;
+            GitCall::new(git, root, words).ok()?;
         }
         Self::open(root, git)
     }

@@ -1,6 +1,6 @@
 //! Merges branches in a temporary index, and moves the branch and the files only if the merge has succeeded.
 
-use super::command::{Dir, failed, fields, path_of};
+use super::command::{RepositoryFolders, failed, fields, path_of};
 use super::output::{lossy, not_understood, some_names, split_at_tab};
 use super::refs::{RefRecord, RefRecords};
 use super::refs::{branch_ref, commit_tree, move_branch};
@@ -465,7 +465,7 @@ struct PathChange {
     clippy::disallowed_methods,
     reason = "this is the door to git, and git has written them"
 )]
-fn put_back(dir: &Dir, steps: &[PathChange]) -> Result<()> {
+fn put_back(dir: &RepositoryFolders, steps: &[PathChange]) -> Result<()> {
     let (mut entries, mut paths) = (Vec::new(), Vec::new());
     for step in steps {
         let path = dir.work_tree.join(path_of(&step.path));

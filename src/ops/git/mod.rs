@@ -20,7 +20,7 @@ mod wait;
 mod worktree;
 
 pub use command::Git;
-pub use diff::{Changed, Diff, DiffLimits, LeftOut, LeftOutKind, Snapshot, Status};
+pub use diff::{ChangedFile, Diff, DiffLimits, FileStatus, LeftOut, LeftOutKind, Snapshot};
 pub use listing::CommitListing;
 pub use merge::{MergeOutcome, MergeRequest, WorktreeMerge};
 pub use repository::{Head, Repository, short_commit};

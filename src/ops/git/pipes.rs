@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::wait::Stopped;
+use super::wait::WaitEnd;
 use crate::ops::fs::git_folders;
 
 /// Files that git reads in the folders of a work tree.
@@ -66,7 +66,7 @@ impl PipeSearch {
     /// # Errors
     ///
     /// `Pipe` and `LargeFile` for the first one that it finds.
-    pub(super) fn advance(&mut self) -> Result<(), Stopped> {
+    pub(super) fn advance(&mut self) -> Result<(), WaitEnd> {
         let running = self.begun.elapsed();
         if self.folders.is_empty() {
             if running < self.next {
@@ -89,7 +89,7 @@ impl PipeSearch {
     }
 
     /// Starts over with the top folders, none of which may be a pipe itself.
-    fn start(&mut self) -> Result<(), Stopped> {
+    fn start(&mut self) -> Result<(), WaitEnd> {
         let git_dirs = if self.git_dirs.is_empty() {
             git_folders(&self.work_tree)
         } else {
@@ -97,7 +97,7 @@ impl PipeSearch {
         };
         for git_dir in git_dirs {
             if is_pipe(&git_dir) {
-                return Err(Stopped::Pipe(git_dir));
+                return Err(WaitEnd::Pipe(git_dir));
             }
             self.folders.push_back(Folder::GitDir(git_dir));
         }
@@ -108,7 +108,7 @@ impl PipeSearch {
 
     /// Searches one folder, and adds those in it to the ones to search.
     #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
-    fn search(&mut self, folder: &Folder) -> io::Result<Option<Stopped>> {
+    fn search(&mut self, folder: &Folder) -> io::Result<Option<WaitEnd>> {
         let (Folder::WorkTree(path) | Folder::GitDir(path)) = folder;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -116,9 +116,9 @@ impl PipeSearch {
             if file_type.is_dir() {
                 self.folders.push_back(folder.child(&entry));
             } else if !file_type.is_file() && folder.is_read(&entry) && is_pipe(&entry.path()) {
-                return Ok(Some(Stopped::Pipe(entry.path())));
+                return Ok(Some(WaitEnd::Pipe(entry.path())));
             } else if folder.is_read_whole(&entry) && is_huge(&entry.path()) {
-                return Ok(Some(Stopped::LargeFile(entry.path())));
+                return Ok(Some(WaitEnd::LargeFile(entry.path())));
             }
         }
         Ok(None)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::command::{Dir, path_of};
+use super::command::{RepositoryFolders, path_of};
 use super::output::{lossy, not_understood};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ impl RefRecords {
     /// # Errors
     ///
     /// `GitFailed`.
-    pub(super) fn read(dir: &Dir, names: &[&str]) -> Result<Self> {
+    pub(super) fn read(dir: &RepositoryFolders, names: &[&str]) -> Result<Self> {
         Self::read_as(dir, &format!("{FORMAT}%00"), names)
     }
 
@@ -44,11 +44,11 @@ impl RefRecords {
     /// # Errors
     ///
     /// `GitFailed`.
-    pub(super) fn read_with_places(dir: &Dir, names: &[&str]) -> Result<Self> {
+    pub(super) fn read_with_places(dir: &RepositoryFolders, names: &[&str]) -> Result<Self> {
         Self::read_as(dir, &format!("{FORMAT}%(worktreepath)%00"), names)
     }
 
-    fn read_as(dir: &Dir, format: &str, names: &[&str]) -> Result<Self> {
+    fn read_as(dir: &RepositoryFolders, format: &str, names: &[&str]) -> Result<Self> {
         let output = dir.call(&["for-each-ref", format]).args(names).ok()?;
         let fields: Vec<&[u8]> = output.split(|&byte| byte == 0).collect();
 
@@ -80,7 +80,7 @@ impl RefRecords {
 }
 
 /// Returns the branch that is checked out.
-pub(super) fn branch_of(dir: &Dir) -> Result<Option<String>> {
+pub(super) fn branch_of(dir: &RepositoryFolders) -> Result<Option<String>> {
     let name = dir.call(&["symbolic-ref", "-q", "HEAD"]);
     Ok(name
         .find()?
@@ -100,7 +100,7 @@ pub(super) fn branch_ref(branch: &str) -> Result<String> {
 
 /// Creates a commit of a tree, with the user's identity if one is configured.
 pub(super) fn commit_tree(
-    dir: &Dir,
+    dir: &RepositoryFolders,
     tree: &str,
     parents: &[&str],
     message: &str,
@@ -128,7 +128,7 @@ pub(super) fn commit_tree(
 
 /// Moves a branch from one commit to another; fails if another process has moved it.
 pub(super) fn move_branch(
-    dir: &Dir,
+    dir: &RepositoryFolders,
     reference: &str,
     new: &str,
     old: &str,

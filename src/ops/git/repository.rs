@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::command::{Call, Dir, Git, Output, failed, fields, path_of};
+use super::command::{Git, GitCall, GitOutput, RepositoryFolders, failed, fields, path_of};
 use super::output::{lossy, some_names};
 use super::refs::{branch_of, branch_ref};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub struct Repository {
     pub root: PathBuf,
     /// Folder with the objects and branches.
     pub common: PathBuf,
-    pub(super) dir: Dir,
+    pub(super) dir: RepositoryFolders,
 }
 
 /// The checked-out commit and branch.
@@ -44,7 +44,7 @@ impl Repository {
     pub fn open(root: &Path, git: &Git) -> Result<Self> {
         let words = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
         let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
-        let all = Call::new(git, root, &words).args(places).output()?;
+        let all = GitCall::new(git, root, &words).args(places).output()?;
         let lines: Vec<&[u8]> = all.stdout.split(|&byte| byte == b'\n').collect();
         let [top, git_dir, common] = match lines[..] {
             [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
@@ -52,9 +52,9 @@ impl Repository {
             }
             // It has no working tree, or there are line ends in its path.
             _ => {
-                check_kind(root, &Call::new(git, root, &words).output()?)?;
+                check_kind(root, &GitCall::new(git, root, &words).output()?)?;
                 let place = |flag| {
-                    Call::new(git, root, &["rev-parse", flag])
+                    GitCall::new(git, root, &["rev-parse", flag])
                         .line()
                         .map(|line| path_of(&line))
                 };
@@ -64,7 +64,7 @@ impl Repository {
         let common = root.join(common).canonicalize();
         let common = common
             .map_err(|error| failed("cannot find the repository's folder").with_source(error))?;
-        let dir = Dir::new(git, &common, &git_dir, &top);
+        let dir = RepositoryFolders::new(git, &common, &git_dir, &top);
         Ok(Self {
             root: top,
             common,
@@ -337,7 +337,7 @@ impl Repository {
 }
 
 /// Refuses a folder outside of any working tree, by the output of `rev-parse`.
-fn check_kind(root: &Path, kind: &Output) -> Result<()> {
+fn check_kind(root: &Path, kind: &GitOutput) -> Result<()> {
     let shown = root.display().to_string().escape_debug().to_string();
     if kind.code != Some(0) {
         if !kind.stderr.contains("not a git repository")
@@ -367,7 +367,7 @@ fn check_kind(root: &Path, kind: &Output) -> Result<()> {
 }
 
 /// Resolves an unambiguous name to a commit; `None` if there is none.
-pub(super) fn commit_at(dir: &Dir, reference: &str) -> Result<Option<String>> {
+pub(super) fn commit_at(dir: &RepositoryFolders, reference: &str) -> Result<Option<String>> {
     let output = dir
         .call(&[
             "rev-parse",

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::command::{Dir, failed, fields, join_bytes, path_of};
+use super::command::{RepositoryFolders, failed, fields, join_bytes, path_of};
 use super::output::{lossy, not_understood, split_at_tab};
 use crate::error::Result;
 use crate::file;
@@ -52,7 +52,7 @@ impl IndexListing {
     /// # Errors
     ///
     /// `GitFailed`.
-    pub(super) fn read(dir: &Dir, env: &Env, max_file_bytes: u64) -> Result<Self> {
+    pub(super) fn read(dir: &RepositoryFolders, env: &Env, max_file_bytes: u64) -> Result<Self> {
         let words = [
             "ls-files",
             "-z",
@@ -116,7 +116,13 @@ impl IndexListing {
     }
 
     /// Looks at the size of a file that would be staged.
-    fn measure(&mut self, dir: &Dir, path: &[u8], max_file_bytes: u64, is_untracked: bool) {
+    fn measure(
+        &mut self,
+        dir: &RepositoryFolders,
+        path: &[u8],
+        max_file_bytes: u64,
+        is_untracked: bool,
+    ) {
         let Ok(found) = dir.work_tree.join(path_of(path)).symlink_metadata() else {
             return;
         };
@@ -156,7 +162,7 @@ impl IndexListing {
     }
 
     /// Clears the flags `assume-unchanged` and `skip-worktree`.
-    pub(super) fn show_hidden(&self, dir: &Dir, env: &Env) -> Result<()> {
+    pub(super) fn show_hidden(&self, dir: &RepositoryFolders, env: &Env) -> Result<()> {
         if self.hidden.is_empty() {
             return Ok(());
         }
@@ -172,7 +178,7 @@ impl IndexListing {
     /// # Errors
     ///
     /// `GitFailed`, also if the files are too large together: reading them would take minutes.
-    pub(super) fn add_all(&self, dir: &Dir, env: &Env) -> Result<()> {
+    pub(super) fn add_all(&self, dir: &RepositoryFolders, env: &Env) -> Result<()> {
         if self.is_staged {
             return Ok(());
         }

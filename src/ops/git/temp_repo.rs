@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::command::{Dir, failed};
+use super::command::{RepositoryFolders, failed};
 use crate::error::Result;
 use crate::file;
 
@@ -19,13 +19,13 @@ const ATTRIBUTES: &str = "* !filter\n";
 pub(super) struct TempRepository {
     folder: TempDir,
     /// The folders that its commands use.
-    pub(super) dir: Dir,
+    pub(super) dir: RepositoryFolders,
 }
 
 impl TempRepository {
     /// Creates one that sees all objects of a repository. `id` is any object id of it, by which its hash function is
     /// known.
-    pub(super) fn new(of: &Dir, id: &str) -> Result<Self> {
+    pub(super) fn new(of: &RepositoryFolders, id: &str) -> Result<Self> {
         Self::make(of, id)
             .map_err(|error| failed("cannot create a temporary folder").with_source(error))
     }
@@ -34,7 +34,7 @@ impl TempRepository {
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
-    fn make(of: &Dir, id: &str) -> io::Result<Self> {
+    fn make(of: &RepositoryFolders, id: &str) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let git_dir = folder.path().join("git");
         for name in ["git/objects/info", "git/refs", "git/info", "tree"] {
@@ -52,7 +52,7 @@ impl TempRepository {
             quoted(&of.common.join("objects")),
         )?;
         let work_tree = folder.path().join("tree");
-        let mut dir = Dir::new(&of.git, &git_dir, &git_dir, &work_tree);
+        let mut dir = RepositoryFolders::new(&of.git, &git_dir, &git_dir, &work_tree);
         dir.borrows_from.push(of.common.clone());
         Ok(Self { folder, dir })
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Reason for giving up on a command. It still runs then, unless it could not be started.
 #[derive(Debug)]
-pub(super) enum Stopped {
+pub(super) enum WaitEnd {
     /// Its time limit is exceeded.
     TimedOut,
     /// It has printed too much.
@@ -22,7 +22,7 @@ pub(super) enum Stopped {
     Failed(io::Error),
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for WaitEnd {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -36,8 +36,8 @@ impl From<io::Error> for Stopped {
 pub(super) fn wait_for_exit(
     child: &mut Child,
     limit: Duration,
-    mut check: impl FnMut() -> Result<(), Stopped>,
-) -> Result<ExitStatus, Stopped> {
+    mut check: impl FnMut() -> Result<(), WaitEnd>,
+) -> Result<ExitStatus, WaitEnd> {
     let begun = Instant::now();
     let mut notice = ExitNotice::for_child(child);
 
@@ -46,7 +46,7 @@ pub(super) fn wait_for_exit(
             return Ok(status);
         }
         let Some(left) = limit.checked_sub(begun.elapsed()) else {
-            return Err(Stopped::TimedOut);
+            return Err(WaitEnd::TimedOut);
         };
         check()?;
         notice.wait(left);

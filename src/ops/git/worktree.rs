@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::command::{Dir, failed};
+use super::command::{RepositoryFolders, failed};
 use super::output::{lossy, some_names};
 use super::refs::{RefRecord, RefRecords};
 use super::refs::{branch_of, branch_ref, commit_tree, move_branch};
@@ -25,7 +25,7 @@ pub struct Worktree {
     /// The branch that is checked out in it.
     pub branch: String,
     pub(super) repository: Repository,
-    dir: Dir,
+    dir: RepositoryFolders,
 }
 
 /// A commit that holds everything in a worktree.
@@ -173,7 +173,7 @@ impl Repository {
     }
 
     fn worktree_at(&self, branch: &str, path: &Path, git_dir: &Path) -> Worktree {
-        let dir = Dir::new(&self.dir.git, &self.common, git_dir, path);
+        let dir = RepositoryFolders::new(&self.dir.git, &self.common, git_dir, path);
         let (path, branch) = (path.to_path_buf(), branch.to_owned());
         Worktree {
             path,
@@ -379,7 +379,7 @@ impl Worktree {
     }
 
     /// Returns the folders for commands that read or write files, after a check that the worktree was not redirected.
-    pub(super) fn checked(&self) -> Result<Dir> {
+    pub(super) fn checked(&self) -> Result<RepositoryFolders> {
         match self.path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
                 self.mend_common()?;
@@ -455,7 +455,7 @@ impl Worktree {
         reason = "this is the door to git, and the folder is our own"
     )]
     fn mend_common(&self) -> Result<()> {
-        let Dir {
+        let RepositoryFolders {
             git_dir, common, ..
         } = &self.dir;
         let link = git_dir.join("commondir");

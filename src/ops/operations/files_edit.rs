@@ -3,7 +3,7 @@
 use super::file_step::{current_bytes, no_session, run_file_step};
 use crate::error::Result;
 use crate::file;
-use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
+use crate::models::{Effect, OperationId, StepResult, TurnStart, UpdateFormat};
 use crate::ops::fs::MAX_FILE_BYTES;
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
@@ -38,7 +38,7 @@ impl Act for FilesEdit {
         &self,
         site: &Site<'_>,
         effect: Effect,
-        started: &Started,
+        started: &TurnStart,
         earlier: Option<&Step>,
     ) -> Step {
         if site.session.is_none() {

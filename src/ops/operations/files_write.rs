@@ -3,7 +3,7 @@
 use super::file_step::{current_bytes, no_session, run_file_step};
 use crate::error::Result;
 use crate::models::paths::change_file;
-use crate::models::{Effect, OperationId, Started, StepResult, UpdateFormat};
+use crate::models::{Effect, OperationId, StepResult, TurnStart, UpdateFormat};
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 
@@ -20,7 +20,7 @@ impl Act for FilesWrite {
         &self,
         site: &Site<'_>,
         effect: Effect,
-        started: &Started,
+        started: &TurnStart,
         earlier: Option<&Step>,
     ) -> Step {
         let Some(session) = site.session else {

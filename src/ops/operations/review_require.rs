@@ -8,7 +8,7 @@ use crate::models::paths::{
 };
 use crate::models::{OperationId, ReviewResult, SessionId, StepOutcome};
 use crate::ops::fs::has_change;
-use crate::ops::git::{Changed, Snapshot, Status, short_commit};
+use crate::ops::git::{ChangedFile, FileStatus, Snapshot, short_commit};
 use crate::ops::{ChangeSite, Inspect, Inspection, Operation, Site};
 
 pub(crate) struct ReviewRequire;
@@ -111,10 +111,10 @@ fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool
 }
 
 /// Returns the paths of changed files, of a renamed file both.
-fn changed_paths(changed: &[Changed]) -> impl Iterator<Item = &str> {
+fn changed_paths(changed: &[ChangedFile]) -> impl Iterator<Item = &str> {
     changed.iter().flat_map(|changed| {
         let from = match &changed.status {
-            Status::Renamed { from } => Some(from.as_str()),
+            FileStatus::Renamed { from } => Some(from.as_str()),
             _ => None,
         };
         std::iter::once(changed.path.as_str()).chain(from)

@@ -10,7 +10,7 @@ use crate::fail;
 use crate::models::paths::{IMPLEMENTATION_FILE, TASKS_FILE, change_file, change_folder};
 use crate::models::{Marker, OperationId, SessionId, StepOutcome, StepResult, TaskStatus};
 use crate::ops::fs::{clear_path, read_project_text, remove_file, write_text};
-use crate::ops::git::{Changed, Status};
+use crate::ops::git::{ChangedFile, FileStatus};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::spec::{Tasks, tick};
 
@@ -96,7 +96,7 @@ impl Act for TasksTick {
 struct Evidence<'a> {
     claims: &'a Claims,
     /// Changed files outside the change's folder.
-    changed: Vec<&'a Changed>,
+    changed: Vec<&'a ChangedFile>,
     /// Names of files of the change's folder that were restored.
     restored: Vec<String>,
     /// Outcome of `checks.run`.
@@ -120,9 +120,9 @@ fn tick_tasks(
     let tasks_path = change_file(session, TASKS_FILE);
     let record_path = change_file(session, IMPLEMENTATION_FILE);
 
-    let all_changed: Vec<Changed> = change.worktree.changed(&claims.from)?;
+    let all_changed: Vec<ChangedFile> = change.worktree.changed(&claims.from)?;
     let restored = restore_folder(site, change, claims, &folder, &all_changed)?;
-    let changed: Vec<&Changed> = all_changed
+    let changed: Vec<&ChangedFile> = all_changed
         .iter()
         .filter(|changed| !changed.path.starts_with(&folder))
         .collect();
@@ -202,12 +202,12 @@ fn restore_folder(
     change: &ChangeSite<'_>,
     claims: &Claims,
     folder: &str,
-    changed: &[Changed],
+    changed: &[ChangedFile],
 ) -> Result<Vec<String>> {
     let mut restored = Vec::new();
     for file in changed {
         let mut paths = vec![&file.path];
-        if let Status::Renamed { from } = &file.status {
+        if let FileStatus::Renamed { from } = &file.status {
             paths.push(from);
         }
 

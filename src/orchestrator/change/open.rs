@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::apply::{self, NextStep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::models::{Event, Opened, OperationId, SessionId, State, paths};
+use crate::models::{ChangeOrigin, Event, OperationId, SessionId, State, paths};
 use crate::ops::{self, Worktree};
 use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{Session, TurnContext};
@@ -129,7 +129,7 @@ fn new_change(
     change: &SessionId,
     request: &str,
     state: &State,
-) -> Result<Opened> {
+) -> Result<ChangeOrigin> {
     if change.as_str() == paths::ARCHIVE_NAME {
         let message = format!(
             "a change cannot be named `{change}`: the name is reserved for archived changes"
@@ -169,7 +169,7 @@ fn new_change(
             uncommitted.len()
         );
     }
-    Ok(Opened {
+    Ok(ChangeOrigin {
         pack: workspace.pack.name.clone(),
         request: workspace.secrets.redact(request).into_owned(),
         base: head.commit,

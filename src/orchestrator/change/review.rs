@@ -8,14 +8,16 @@ use serde::Serialize;
 use crate::agent::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Check, Finding, ReviewResult};
-use crate::ops::{Changed, DIFF_LIMITS, Git, LeftOut, Repository, Status, check_commands_in};
+use crate::ops::{
+    ChangedFile, DIFF_LIMITS, FileStatus, Git, LeftOut, Repository, check_commands_in,
+};
 use crate::orchestrator::turn::{
-    Overruled, ReviewTree, TurnContext, TurnReport, TurnRequest, take_turn,
+    ReviewTree, TurnContext, TurnReport, TurnRequest, VerdictOverride, take_turn,
 };
 use crate::orchestrator::workspace::{
     BaseDefinitions, PROJECT_FILE, Workspace, WorkspaceOptions, is_secret_file,
 };
-use crate::pack::{DEFINITIONS, Places, is_definition, is_read_definition};
+use crate::pack::{DEFINITIONS, SearchPath, is_definition, is_read_definition};
 
 /// Base of a review, and the commit that its definitions come from.
 ///
@@ -75,7 +77,7 @@ impl ReviewBase {
             self.repository
                 .definitions_at(commit, &folder, &paths, is_read_definition)?;
         let project_text = files.remove(PROJECT_FILE);
-        let places = Places::at_commit(self.root.clone(), options.user.clone(), files);
+        let places = SearchPath::at_commit(self.root.clone(), options.user.clone(), files);
         let mut workspace = Workspace::open_at(self.root.clone(), places, options)?;
 
         let listing = self.repository.listing_at(commit, &folder)?;
@@ -113,7 +115,7 @@ pub struct ReviewReport {
     /// Commit whose definitions were used.
     pub definitions_from: String,
     /// Files that differ.
-    pub files: Vec<Changed>,
+    pub files: Vec<ChangedFile>,
     /// Paths of changed definitions (settings, agents, packs, templates). They were not used.
     pub definitions_changed: Vec<String>,
     /// Files that were not shown to the agent.
@@ -125,7 +127,7 @@ pub struct ReviewReport {
     /// Verdict that counts: at least as severe as the checks and the findings require. `None` if the agent gave none.
     pub verdict: Option<ReviewResult>,
     /// Reason why the verdict is more severe than the agent's.
-    pub overruled: Option<Overruled>,
+    pub overruled: Option<VerdictOverride>,
     /// Report of the agent's turn.
     #[serde(skip)]
     pub report: TurnReport,
@@ -201,7 +203,7 @@ pub fn review_tree(
 }
 
 /// Returns the paths of definitions among changed files. Both paths of a renamed file count.
-fn changed_definitions(files: &[Changed], folder: &str) -> Vec<String> {
+fn changed_definitions(files: &[ChangedFile], folder: &str) -> Vec<String> {
     let is_project_definition = |path: &str| match folder {
         "" => is_definition(path),
         _ => path
@@ -212,7 +214,7 @@ fn changed_definitions(files: &[Changed], folder: &str) -> Vec<String> {
 
     let mut changed = Vec::new();
     for file in files {
-        if let Status::Renamed { from } = &file.status {
+        if let FileStatus::Renamed { from } = &file.status {
             changed.push(from);
         }
         changed.push(&file.path);

@@ -8,7 +8,7 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     AgentName, Event, Finding, Format, Marker, Mode, Permission, Response, ReviewResult, SessionId,
-    Started, State, Update, UpdateFormat, UsageMetrics,
+    State, TurnStart, Update, UpdateFormat, UsageMetrics,
 };
 use crate::orchestrator::turn::findings::{
     extract_findings, finding_action, notes_findings, open_findings_in_mode,
@@ -272,10 +272,10 @@ fn join_findings(
 }
 
 /// Returns the start of the turn that combines the opinions. It has no prompt.
-fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<Started> {
+fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<TurnStart> {
     let template = workspace.template(&AgentName::base(), &request.mode)?;
     let template = template.as_ref().map(|found| found.template.text.body());
-    Ok(Started {
+    Ok(TurnStart {
         turn: state.turns + 1,
         mode: request.mode.clone(),
         agent: PANEL.to_owned(),

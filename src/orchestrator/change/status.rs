@@ -14,7 +14,7 @@ use crate::orchestrator::turn::findings::open_findings;
 use crate::orchestrator::turn::record::TurnRecord;
 use crate::orchestrator::workspace::Workspace;
 use crate::spec;
-use crate::store::{Scope, Store};
+use crate::store::{BudgetScope, Store};
 
 /// Summary of a change.
 #[derive(Debug, Serialize)]
@@ -28,7 +28,7 @@ pub struct ChangeRow {
     pub mode: Option<Mode>,
     /// Next step, or the end of the change.
     #[serde(flatten)]
-    pub standing: NextStep,
+    pub next: NextStep,
     /// Verdicts of its turns, in order.
     pub verdicts: Vec<(Mode, ReviewResult)>,
     /// Open findings, each with the mode that found it.
@@ -57,7 +57,7 @@ impl ChangeRow {
     /// Returns true unless the change is done or abandoned.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        !matches!(self.standing, NextStep::Over { .. })
+        !matches!(self.next, NextStep::Over { .. })
     }
 }
 
@@ -94,7 +94,7 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
         add_touches(repository, &wanted_specs, &mut rows);
     }
     for (change, session) in reviewer_sessions {
-        let spent = store.spent(&Scope::Session(&session))?.amount;
+        let spent = store.spent(&BudgetScope::Session(&session))?.amount;
         if let Some(row) = rows.iter_mut().find(|row| row.change == change) {
             row.spent.tokens = row.spent.tokens.saturating_add(spent.tokens);
             row.spent.micro_dollars = row.spent.micro_dollars.saturating_add(spent.micro_dollars);
@@ -172,12 +172,12 @@ fn change_row(
         change: session.clone(),
         request: opened.map_or_else(String::new, |opened| opened.request.clone()),
         mode: state.mode.clone(),
-        standing: apply::next_step(pack, state, workspace.rounds())?,
+        next: apply::next_step(pack, state, workspace.rounds())?,
         verdicts: verdicts.collect(),
         findings: open_findings(store, state)?,
         turns: state.turns,
         rounds: rounds as u64,
-        spent: store.spent(&Scope::Session(session))?.amount,
+        spent: store.spent(&BudgetScope::Session(session))?.amount,
         age_seconds: age.as_secs(),
         branch: opened.map_or_else(String::new, |opened| opened.branch.clone()),
         onto: opened.and_then(|opened| opened.onto.clone()),

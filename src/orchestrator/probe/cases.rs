@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Response, ReviewResult, Task};
+use crate::models::{ProbeTask, Response, ReviewResult};
 use crate::orchestrator::turn::TurnReport;
-use crate::pack::{PROBE_PACK, Places};
-use crate::text::yaml::{self, Placed};
+use crate::pack::{PROBE_PACK, SearchPath};
+use crate::text::yaml::{self, WithPlace};
 
 /// File with the cases, in the folder of the pack.
 const CASES_FILE: &str = "cases.yaml";
@@ -44,12 +44,12 @@ struct ExpectedAction {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CasesFile {
-    format: Placed<u64>,
-    cases: Vec<Placed<ProbeCase>>,
+    format: WithPlace<u64>,
+    cases: Vec<WithPlace<ProbeCase>>,
 }
 
 /// Loads the cases of the probe.
-pub(crate) fn load_cases(places: &Places) -> Result<Vec<ProbeCase>> {
+pub(crate) fn load_cases(places: &SearchPath) -> Result<Vec<ProbeCase>> {
     let name = format!("packs/{PROBE_PACK}/{CASES_FILE}");
     let Some(prose) = places.find(&name)? else {
         let message = format!("missing file {name}");
@@ -89,11 +89,11 @@ pub(crate) fn load_cases(places: &Places) -> Result<Vec<ProbeCase>> {
 
 impl ExpectedReply {
     /// Returns the task that the set field belongs to; `None` unless exactly one is set.
-    fn task(&self) -> Option<Task> {
+    fn task(&self) -> Option<ProbeTask> {
         match (&self.message, &self.action, &self.verdict) {
-            (Some(_), None, None) => Some(Task::Message),
-            (None, Some(_), None) => Some(Task::Action),
-            (None, None, Some(_)) => Some(Task::Verdict),
+            (Some(_), None, None) => Some(ProbeTask::Message),
+            (None, Some(_), None) => Some(ProbeTask::Action),
+            (None, None, Some(_)) => Some(ProbeTask::Verdict),
             _ => None,
         }
     }
@@ -101,9 +101,9 @@ impl ExpectedReply {
 
 impl ProbeCase {
     /// Returns the kind of reply that is requested.
-    pub(crate) fn task(&self) -> Task {
+    pub(crate) fn task(&self) -> ProbeTask {
         // `load_cases` refuses a case without one.
-        self.expect.task().unwrap_or(Task::Message)
+        self.expect.task().unwrap_or(ProbeTask::Message)
     }
 
     /// Returns true if agentd would take from the reply what the case expects, and nothing else.

@@ -6,7 +6,8 @@ use crate::agent::Driver;
 use crate::compose::Variables;
 use crate::error::{Error, Result};
 use crate::models::{
-    AgentName, Amount, CallOutcome, Catalogue, Condition, Figure, Mode, SessionId, Share,
+    AgentName, Amount, CallOutcome, Catalogue, ComplianceRate, MeasuredValue, Mode, ProbeCondition,
+    SessionId,
 };
 use crate::orchestrator::prompts::Origin;
 use crate::orchestrator::random;
@@ -15,7 +16,7 @@ use crate::orchestrator::turn::calibration;
 use crate::orchestrator::turn::{TurnContext, take_turn};
 use crate::orchestrator::workspace::load_catalogue;
 use crate::pack::PROBE_PACK;
-use crate::store::Scope;
+use crate::store::BudgetScope;
 
 /// Variable of the probe's prompts with the name of the condition.
 const CONDITION: &str = "condition";
@@ -75,7 +76,7 @@ pub fn probe_agent(
         session,
         asked: Vec::new(),
         spent: Amount::default(),
-        kept: Share::default(),
+        kept: ComplianceRate::default(),
         reliability: None,
         fault: None,
     };
@@ -85,7 +86,7 @@ pub fn probe_agent(
         .iter()
         .cycle()
         .take(turns)
-        .flat_map(|case| Condition::ALL.map(|condition| (case, condition)));
+        .flat_map(|case| ProbeCondition::ALL.map(|condition| (case, condition)));
     for (case, condition) in requests {
         match ask_case(context, driver, &request, case, condition) {
             Ok(result) => {
@@ -101,7 +102,7 @@ pub fn probe_agent(
             break;
         }
         if let Some(turn) = report.asked.last() {
-            on_turn(turn, report.asked.len(), turns * Condition::ALL.len());
+            on_turn(turn, report.asked.len(), turns * ProbeCondition::ALL.len());
         }
     }
 
@@ -121,7 +122,10 @@ fn add_totals(
     request: &TurnRequest,
     report: &mut ProbeReport,
 ) -> Result<()> {
-    report.spent = context.store.spent(&Scope::Run(&context.run.id))?.amount;
+    report.spent = context
+        .store
+        .spent(&BudgetScope::Run(&context.run.id))?
+        .amount;
 
     let measured = calibration::measured(context.workspace, context.store, request)?;
     if let Some(id) = &report.model {
@@ -142,7 +146,7 @@ fn ask_case(
     driver: &dyn Driver,
     request: &TurnRequest,
     case: &ProbeCase,
-    condition: Condition,
+    condition: ProbeCondition,
 ) -> Result<ProbeResult> {
     let request = TurnRequest {
         mode: Mode::new(case.task().name())?,
@@ -179,7 +183,7 @@ fn record_turn(context: &TurnContext<'_>, report: &ProbeReport, turn: &ProbeTurn
     let Some(right) = turn.right else {
         return;
     };
-    let figure = Figure::Protocol {
+    let figure = MeasuredValue::Protocol {
         condition: turn.condition,
         task: turn.task,
         case: turn.case.clone(),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::models::{Amount, CallOutcome, Condition, Reliability, SessionId, Share, Task};
+use crate::models::{
+    Amount, CallOutcome, ComplianceRate, ProbeCondition, ProbeTask, Reliability, SessionId,
+};
 use crate::orchestrator::prompts::Origin;
 
 /// One request of a probe, and its result.
@@ -14,9 +16,9 @@ pub struct ProbeTurn {
     /// Number of the turn in the session.
     pub turn: u64,
     /// Addition to the protocol's rules in the prompt.
-    pub condition: Condition,
+    pub condition: ProbeCondition,
     /// Kind of reply that was requested.
-    pub task: Task,
+    pub task: ProbeTask,
     /// Name of the case.
     pub case: String,
     /// Outcome of the call.
@@ -39,7 +41,7 @@ pub struct ProbeReport {
     /// Tokens and money that all calls used.
     pub spent: Amount,
     /// Share of right replies under [`Condition::Plain`] in the ledger, including those of earlier probes.
-    pub kept: Share,
+    pub kept: ComplianceRate,
     /// Reliability of the model that prompts use from now on, and its source. `None` if the model is not known.
     pub reliability: Option<(Reliability, Origin)>,
     /// Error that ended the probe early.
@@ -62,12 +64,12 @@ pub enum ConditionEffect {
 impl ProbeReport {
     /// Returns the share of right replies under a condition, for one task or for all.
     #[must_use]
-    pub fn share(&self, condition: Condition, task: Option<Task>) -> Share {
+    pub fn share(&self, condition: ProbeCondition, task: Option<ProbeTask>) -> ComplianceRate {
         let turns = self.asked.iter().filter(|turn| {
             turn.condition == condition && task.is_none_or(|task| turn.task == task)
         });
 
-        let mut share = Share::default();
+        let mut share = ComplianceRate::default();
         for right in turns.filter_map(|turn| turn.right) {
             share.count(right);
         }
@@ -86,8 +88,8 @@ impl ProbeReport {
 
     /// Returns the effect of a condition; `None` if there is nothing to compare.
     #[must_use]
-    pub fn help(&self, condition: Condition) -> Option<ConditionEffect> {
-        let plain = self.share(Condition::Plain, None).rate()?;
+    pub fn help(&self, condition: ProbeCondition) -> Option<ConditionEffect> {
+        let plain = self.share(ProbeCondition::Plain, None).rate()?;
         let helped = self.share(condition, None);
         let rate = helped.rate()?;
         let (lower_bound, _) = helped.interval()?;

@@ -8,7 +8,7 @@ use super::site::TurnSite;
 use crate::agent;
 use crate::error::Result;
 use crate::fail;
-use crate::models::{Event, Started, State};
+use crate::models::{Event, State, TurnStart};
 use crate::ops::Site;
 use crate::pack::ModeSpec;
 
@@ -44,7 +44,7 @@ impl<'a> ActiveTurn<'a> {
         }
     }
 
-    pub(crate) fn started(&self) -> &'a Started {
+    pub(crate) fn started(&self) -> &'a TurnStart {
         &self.prepared.started
     }
 

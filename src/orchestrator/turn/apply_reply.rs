@@ -1,7 +1,7 @@
 //! From a parsed reply to recorded steps: permitted effects are selected and committed before any of them is executed.
 
 use super::active_turn::ActiveTurn;
-use super::call::Answer;
+use super::call::EndedCall;
 use super::findings;
 use super::reply_reader::ReplyReader;
 use super::report::TurnReport;
@@ -54,7 +54,7 @@ pub(crate) fn apply_reply(
     turn: &mut ActiveTurn<'_>,
     reader: &ReplyReader<'_>,
     response: Response,
-    last: Option<&Answer>,
+    last: Option<&EndedCall>,
     findings: Option<Vec<Finding>>,
 ) -> Result<AppliedReply> {
     let context = turn.session.context;

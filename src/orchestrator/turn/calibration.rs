@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::request::TurnRequest;
-use crate::compose::Measured;
+use crate::compose::ModelMeasurements;
 use crate::error::Result;
-use crate::models::{AgentName, Catalogue, Figure, FigureKind, Measurement};
+use crate::models::{AgentName, Catalogue, MeasuredKind, MeasuredValue, Measurement};
 use crate::orchestrator::clock;
 use crate::orchestrator::workspace::Workspace;
-use crate::store::{Figures, Store};
+use crate::store::{MeasurementQuery, Store};
 
 /// Returns the measurements of the agent and the model of a request. Without an agent, these are the model's with any
 /// agent, and only how well it follows the protocol.
@@ -20,7 +20,7 @@ pub fn measured(
     workspace: &Workspace,
     store: &dyn Store,
     request: &TurnRequest,
-) -> Result<Measured> {
+) -> Result<ModelMeasurements> {
     let model = workspace.model(request)?;
     let agent = workspace.agent(request)?;
     measured_of(workspace, store, agent.as_ref(), model.as_deref())
@@ -32,18 +32,23 @@ pub(crate) fn measured_of(
     store: &dyn Store,
     agent: Option<&AgentName>,
     model: Option<&str>,
-) -> Result<Measured> {
+) -> Result<ModelMeasurements> {
     let Some(model) = model else {
-        return Ok(Measured::default());
+        return Ok(ModelMeasurements::default());
     };
     let model = catalogue_id(workspace.catalogue()?, model);
     let agent = agent.map(AgentName::as_str).map(without_model);
 
-    let mut all = find_measurements(store, FigureKind::Protocol, agent, &model)?;
+    let mut all = find_measurements(store, MeasuredKind::Protocol, agent, &model)?;
     if agent.is_some() {
-        all.extend(find_measurements(store, FigureKind::Tokens, agent, &model)?);
+        all.extend(find_measurements(
+            store,
+            MeasuredKind::Tokens,
+            agent,
+            &model,
+        )?);
     }
-    Ok(Measured::from_measurements(&all))
+    Ok(ModelMeasurements::from_measurements(&all))
 }
 
 /// Returns the measurements of a model, by the agent that was called with it.
@@ -51,9 +56,12 @@ pub(crate) fn measured_of(
 /// # Errors
 ///
 /// Those of the ledger.
-pub fn measured_agents(store: &dyn Store, model: &str) -> Result<BTreeMap<String, Measured>> {
+pub fn measured_agents(
+    store: &dyn Store,
+    model: &str,
+) -> Result<BTreeMap<String, ModelMeasurements>> {
     let mut agents: BTreeMap<String, Vec<Measurement>> = BTreeMap::new();
-    for kind in [FigureKind::Tokens, FigureKind::Protocol] {
+    for kind in [MeasuredKind::Tokens, MeasuredKind::Protocol] {
         for measurement in find_measurements(store, kind, None, model)? {
             agents
                 .entry(measurement.agent.clone())
@@ -63,17 +71,17 @@ pub fn measured_agents(store: &dyn Store, model: &str) -> Result<BTreeMap<String
     }
     Ok(agents
         .into_iter()
-        .map(|(agent, all)| (agent, Measured::from_measurements(&all)))
+        .map(|(agent, all)| (agent, ModelMeasurements::from_measurements(&all)))
         .collect())
 }
 
 fn find_measurements(
     store: &dyn Store,
-    kind: FigureKind,
+    kind: MeasuredKind,
     agent: Option<&str>,
     model: &str,
 ) -> Result<Vec<Measurement>> {
-    let rows = store.measurements(&Figures {
+    let rows = store.measurements(&MeasurementQuery {
         kind,
         agent,
         model: Some(model),
@@ -103,7 +111,7 @@ pub(crate) fn record_figure(
     store: &dyn Store,
     agent: &str,
     model: Option<&str>,
-    figure: Figure,
+    figure: MeasuredValue,
 ) {
     let record = || {
         let catalogue = workspace.catalogue()?;

@@ -11,16 +11,16 @@ use super::prepare::estimate_text_tokens;
 use super::progress::ProgressEvent;
 use super::session::Heartbeat;
 use super::token_check::compare_tokens;
-use crate::agent::{self, Call, Driver, Limits, Running, Tools};
+use crate::agent::{self, AgentCall, Driver, Limits, RunningCall, Tools};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, CallOutcome, Event, Format, Permission, Reply, SegmentRef, StepResult,
-    UsageMetrics, Why,
+    Amount, CallEnd, CallOutcome, CallReason, Event, Format, Permission, Reply, SegmentRef,
+    StepResult, UsageMetrics,
 };
 use crate::orchestrator::workspace::{Workspace, distrust_ledger};
 use crate::parse::RepairKind;
-use crate::store::{Scope, blob_id};
+use crate::store::{BudgetScope, blob_id};
 
 /// Poll interval while an agent runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ const DEFAULT_RETRY_SECONDS: u64 = 20;
 
 /// A call that has ended, and is not recorded yet.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct EndedCall {
     turn: u64,
     call: u64,
     pub(crate) reply: Reply,
@@ -38,10 +38,10 @@ pub(crate) struct Answer {
     milliseconds: u64,
 }
 
-impl Answer {
+impl EndedCall {
     /// Returns the call as the ledger keeps it.
-    pub(crate) fn answered(&self) -> Answered {
-        Answered {
+    pub(crate) fn answered(&self) -> CallEnd {
+        CallEnd {
             turn: self.turn,
             call: self.call,
             end: self.reply.end.clone(),
@@ -58,7 +58,7 @@ impl Answer {
 
 /// One call to be made.
 struct CallRequest<'a> {
-    why: Why,
+    why: CallReason,
     tools: Tools,
     prompt: &'a str,
     /// Parts of the prompt as the ledger keeps them; empty if they are those of the turn.
@@ -79,7 +79,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 
     /// Calls the agent for the turn's reply. Calls it again if it is rate limited and the wait is short enough.
-    pub(crate) fn ask(&mut self, mut opening: Vec<Event>) -> Result<Answer> {
+    pub(crate) fn ask(&mut self, mut opening: Vec<Event>) -> Result<EndedCall> {
         let prepared = self.turn.prepared;
         let started = &prepared.started;
         let run = self.turn.session.context.run;
@@ -105,7 +105,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let mut pause = DEFAULT_RETRY_SECONDS;
         loop {
             let request = CallRequest {
-                why: Why::Ask,
+                why: CallReason::Ask,
                 tools: Tools::Own,
                 prompt: &prepared.prompt,
                 segments: Vec::new(),
@@ -195,7 +195,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
 
     /// Calls the agent for something that its reply lacks. A verdict is asked for without tools: it may depend on
     /// nothing but the reply in the prompt.
-    pub(crate) fn repair(&mut self, prompt: &str, kind: RepairKind) -> Result<Answer> {
+    pub(crate) fn repair(&mut self, prompt: &str, kind: RepairKind) -> Result<EndedCall> {
         let segment = SegmentRef {
             block: "repair".to_owned(),
             part: "prompt".to_owned(),
@@ -209,7 +209,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             Tools::Own
         };
         let request = CallRequest {
-            why: Why::Repair,
+            why: CallReason::Repair,
             tools,
             prompt,
             segments: vec![segment],
@@ -219,7 +219,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 
     /// Records a call that has ended.
-    pub(crate) fn record(&mut self, answer: &Answer) -> Result<()> {
+    pub(crate) fn record(&mut self, answer: &EndedCall) -> Result<()> {
         record_answer(self.turn, answer)
     }
 
@@ -228,7 +228,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         request: &CallRequest<'_>,
         events: Vec<Event>,
         blobs: &[&[u8]],
-    ) -> Result<Answer> {
+    ) -> Result<EndedCall> {
         if let Some(stopped) = self.stopped_error("the agent was not called") {
             return Err(stopped);
         }
@@ -256,9 +256,9 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         let session = &self.turn.session.lease.session;
         let folder = context.workspace.root.join(folder(session, turn, call));
         let start = Instant::now();
-        let call_to_agent = Call {
+        let call_to_agent = AgentCall {
             prompt: request.prompt,
-            format: if why == Why::Repair {
+            format: if why == CallReason::Repair {
                 Format::Xml
             } else {
                 started.format
@@ -326,7 +326,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         });
         let warning = compare_tokens(self.turn, why, request.prompt, &reply);
         self.turn.warnings.extend(warning);
-        Ok(Answer {
+        Ok(EndedCall {
             turn,
             call,
             spent: self.spent(request.prompt, &reply),
@@ -364,7 +364,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 
     /// Records the agent's process, and waits for its end.
-    fn follow(&mut self, running: &mut dyn Running, call: u64) -> Result<Reply> {
+    fn follow(&mut self, running: &mut dyn RunningCall, call: u64) -> Result<Reply> {
         fail::point("launched")?;
         if let Some(process) = running.process() {
             let launched = Event::Launched {
@@ -379,7 +379,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 
     /// Waits for the agent's end, hands its text to the watcher, and stops it when the run is stopped.
-    fn wait_for_end(&self, running: &mut dyn Running) -> Result<Reply> {
+    fn wait_for_end(&self, running: &mut dyn RunningCall) -> Result<Reply> {
         let session = &self.turn.session;
         let run = session.context.run;
         let mut heartbeat = Heartbeat::new();
@@ -415,10 +415,10 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .get(&self.turn.started().mode);
         let mut limits = mode.map_or(run.limits, |mode| mode.limits(run.limits));
 
-        let of_run = (run.budget.run.seconds, Scope::Run(&run.id));
+        let of_run = (run.budget.run.seconds, BudgetScope::Run(&run.id));
         let of_session = (
             run.budget.session.seconds,
-            Scope::Session(&session.lease.session),
+            BudgetScope::Session(&session.lease.session),
         );
         for (cap, scope) in [of_run, of_session] {
             if let Some(cap) = cap {
@@ -473,13 +473,13 @@ fn refuse_reply(workspace: &Workspace, folder: &Path, error: Error) -> Error {
 }
 
 /// Records a call that has ended.
-pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Result<()> {
+pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &EndedCall) -> Result<()> {
     let answered = Event::Answered(Box::new(answer.answered()));
     turn.commit(&[answered], &[answer.reply.text.as_bytes()])
 }
 
 /// Returns the end of a call whose agent could not be started; it has cost nothing.
-fn not_started(turn: u64, call: u64, detail: String) -> Answer {
+fn not_started(turn: u64, call: u64, detail: String) -> EndedCall {
     let reply = Reply {
         end: CallOutcome::Crashed {
             code: None,
@@ -488,7 +488,7 @@ fn not_started(turn: u64, call: u64, detail: String) -> Answer {
         detail,
         ..Reply::default()
     };
-    Answer {
+    EndedCall {
         turn,
         call,
         reply,

@@ -24,7 +24,7 @@ pub fn find_driver(
     let (text, end) = TurnRecord::find(store, turn)?.reply(store)?;
     let reply = Reply {
         end,
-        ..Reply::of(text)
+        ..Reply::from_text(text)
     };
     Ok(Arc::new(Replay::new(reply)))
 }

@@ -51,7 +51,7 @@ pub use progress::{ProgressEvent, ProgressReceiver, ProgressSender, progress_cha
 pub use record::{CallRecord, ReplyRecord, TurnRecord};
 pub use recover::recover_all;
 pub use reply_reader::MAX_REPAIRS;
-pub use report::{Overruled, TurnReport};
+pub use report::{TurnReport, VerdictOverride};
 pub use request::{BlockContent, NamedBlock, ReviewTree, TurnRequest};
 pub use resume::{replay, resume};
 pub use run::{AcceptNow, CommittedTrees, Run, StopFlag};

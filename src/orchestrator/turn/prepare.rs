@@ -12,8 +12,8 @@ use crate::agent::Driver;
 use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    Amount, BlobId, ContextItem, ContextKind, Format, ModelSpec, Part, Permission, Price, Segment,
-    SegmentRef, Started, State, StepResult,
+    Amount, BlobId, ContextItem, ContextKind, Format, ModelSpec, Permission, Price, PromptPart,
+    PromptSegment, SegmentRef, State, StepResult, TurnStart,
 };
 use crate::ops;
 use crate::orchestrator::prompts::Assembly;
@@ -33,7 +33,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
     /// The turn as the ledger keeps it.
-    pub(crate) started: Started,
+    pub(crate) started: TurnStart,
     /// Texts of the prompt's segments.
     pub(crate) texts: Vec<String>,
     /// The prompt as it is sent.
@@ -138,7 +138,7 @@ pub(crate) fn prepare_turn(
     let fresh = draft.nonce.as_ref().map(|nonce| nonce.as_str());
     let segments = draft.segments.iter();
     let commands = workspace.settings.commands.get(&request.mode);
-    let started = Started {
+    let started = TurnStart {
         turn: state.turns + 1,
         mode: request.mode.clone(),
         agent: turn.agent.as_str().to_owned(),
@@ -199,8 +199,8 @@ fn shown_files(draft: &Draft) -> BTreeMap<String, BlobId> {
 /// like a heading of the prompt are changed.
 fn is_shown_unchanged(draft: &Draft, item: &ContextItem) -> bool {
     let content = item.content().trim_end();
-    let shows_item = |segment: &Segment| {
-        matches!(&segment.part, Part::Context { name, .. } if name == item.name())
+    let shows_item = |segment: &PromptSegment| {
+        matches!(&segment.part, PromptPart::Context { name, .. } if name == item.name())
             && segment.text.contains(content)
     };
     draft.format == Format::Xml || draft.segments.iter().any(shows_item)
@@ -236,11 +236,11 @@ pub(crate) fn require_price(
 }
 
 /// Returns the record of a segment: its parts by hash. `fresh` is the nonce of the prompt; see [`split_chunks`].
-fn segment_ref(segment: &Segment, fresh: Option<&str>) -> SegmentRef {
+fn segment_ref(segment: &PromptSegment, fresh: Option<&str>) -> SegmentRef {
     let part = match &segment.part {
-        Part::Context { name, .. } => format!("{} {name}", segment.part.label()),
-        Part::History { role } => format!("{} {}", segment.part.label(), role.name()),
-        Part::System | Part::Instructions => segment.part.label().to_owned(),
+        PromptPart::Context { name, .. } => format!("{} {name}", segment.part.label()),
+        PromptPart::History { role } => format!("{} {}", segment.part.label(), role.name()),
+        PromptPart::System | PromptPart::Instructions => segment.part.label().to_owned(),
     };
     SegmentRef {
         block: segment.block.clone(),
@@ -282,7 +282,7 @@ pub(crate) fn pack_hash(workspace: &Workspace, template: Option<&str>) -> BlobId
 
 impl PreparedTurn {
     /// Creates a turn in which no agent is called.
-    pub(crate) fn without_call(started: Started) -> Self {
+    pub(crate) fn without_call(started: TurnStart) -> Self {
         Self {
             started,
             texts: Vec::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::models::{CallOutcome, CheckEnd, Mode, SessionId, StepResult, UsageMetrics, Why};
+use crate::models::{CallOutcome, CallReason, CheckEnd, Mode, SessionId, StepResult, UsageMetrics};
 
 /// Maximum bytes of an agent's text that wait for the watcher; further text is dropped.
 const MAX_WAITING_TEXT_BYTES: usize = 1 << 20;
@@ -147,7 +147,7 @@ pub enum ProgressEvent {
         /// The call's number in the turn.
         call: u64,
         /// The reason for the call.
-        why: Why,
+        why: CallReason,
     },
     /// The agent is asked again for what its reply lacks.
     AskingAgain {

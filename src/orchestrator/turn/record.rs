@@ -9,12 +9,12 @@ use super::prepare::{DEFAULT_REPLY_TOKENS, PreparedTurn, estimate_text_tokens, p
 use super::reply_reader::ReplyReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    AgentName, Amount, Answered, BlobId, CallOutcome, Event, Intent, Marker, Mode, Process,
-    Response, ReviewResult, SegmentRef, SessionId, Started, StepResult, Why,
+    AgentName, Amount, BlobId, CallEnd, CallOutcome, CallReason, Event, Intent, Marker, Mode,
+    ProcessIdentity, Response, ReviewResult, SegmentRef, SessionId, StepResult, TurnStart,
 };
 use crate::orchestrator::workspace::Workspace;
 use crate::parse;
-use crate::store::{Store, Turns};
+use crate::store::{Store, TurnQuery};
 
 /// Name of the newest turn of all sessions.
 const LAST: &str = "last";
@@ -28,7 +28,7 @@ pub struct TurnRecord {
     #[serde(skip)]
     pub at: SystemTime,
     /// Agent, prompt and rules that the turn started with.
-    pub started: Started,
+    pub started: TurnStart,
     /// Calls of the agent, in order.
     pub calls: Vec<CallRecord>,
     /// Parsed reply; `None` if no reply was parsed.
@@ -53,7 +53,7 @@ pub struct TurnRecord {
 #[derive(Clone, Debug, Serialize)]
 pub struct CallRecord {
     /// Reason of the call.
-    pub why: Why,
+    pub why: CallReason,
     /// Prompt of a repair call; empty for a call with the turn's prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompt: Vec<SegmentRef>,
@@ -65,9 +65,9 @@ pub struct CallRecord {
     pub secrets: Vec<String>,
     /// Process that guards the call; `None` if it was not started, or runs no process.
     #[serde(skip)]
-    pub guard: Option<Process>,
+    pub guard: Option<ProcessIdentity>,
     /// End of the call; `None` while it runs, or if it was interrupted and not recovered yet.
-    pub answered: Option<Answered>,
+    pub answered: Option<CallEnd>,
 }
 
 /// Record of a parsed reply.
@@ -136,7 +136,7 @@ impl TurnRecord {
         })
     }
 
-    fn new(session: &SessionId, at: SystemTime, started: &Started) -> Self {
+    fn new(session: &SessionId, at: SystemTime, started: &TurnStart) -> Self {
         Self {
             session: session.clone(),
             at,
@@ -224,12 +224,12 @@ impl TurnRecord {
     /// Returns the call that gave the turn its reply. `None` if no call did, or if the user stopped the turn while the
     /// agent was asked again: such a turn has no reply until `agentd resume` calls the agent once more.
     #[must_use]
-    pub fn answered(&self) -> Option<&Answered> {
+    pub fn answered(&self) -> Option<&CallEnd> {
         if self.is_stopped() {
             return None;
         }
 
-        let asked = self.calls.iter().filter(|call| call.why == Why::Ask);
+        let asked = self.calls.iter().filter(|call| call.why == CallReason::Ask);
         asked
             .filter_map(|call| call.answered.as_ref())
             .rfind(|answered| answered.end.is_ok())
@@ -284,7 +284,7 @@ impl TurnRecord {
     /// `TurnNotFound` if there is no such call, `LedgerUnusable` if the ledger lacks a part of the prompt.
     pub fn call_prompt(&self, store: &dyn Store, number: usize) -> Result<String> {
         let call = self.call(number)?;
-        if call.why == Why::Ask {
+        if call.why == CallReason::Ask {
             return self.prompt(store);
         }
         let segments = call.prompt.iter();
@@ -328,7 +328,7 @@ impl TurnRecord {
     pub fn reply_call(&self) -> Option<usize> {
         let asked = (1..)
             .zip(&self.calls)
-            .filter(|(_, call)| call.why == Why::Ask);
+            .filter(|(_, call)| call.why == CallReason::Ask);
         let ended = asked.filter_map(|(number, call)| Some((number, call.answered.as_ref()?)));
         let whole = ended
             .clone()
@@ -363,7 +363,10 @@ impl TurnRecord {
         };
         let mut replies = vec![ledger_text(store, &asked.reply)?];
 
-        let repairs = self.calls.iter().filter(|call| call.why == Why::Repair);
+        let repairs = self
+            .calls
+            .iter()
+            .filter(|call| call.why == CallReason::Repair);
         let answers = repairs.filter_map(|call| call.answered.as_ref());
         let counted = answers.filter(|answered| answered.call > asked.call && answered.end.is_ok());
         for answered in counted {
@@ -444,7 +447,7 @@ impl TurnRecord {
 
 /// Returns the session and the number of the newest turn.
 fn newest_turn(store: &dyn Store) -> Result<(SessionId, u64)> {
-    let newest = Turns {
+    let newest = TurnQuery {
         session: None,
         newest: 1,
     };

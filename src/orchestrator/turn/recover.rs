@@ -22,16 +22,16 @@ use super::reply_reader::ReplyReader;
 use super::session::Session;
 use super::site::TurnSite;
 use super::steps::{refuse_steps, run_steps, stale_reason};
-use crate::agent::{self, Salvaged};
+use crate::agent::{self, RecoveredCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{
-    Amount, Answered, CallOutcome, Event, HeldSession, Holder, Intent, OperationId, Permission,
-    Process, Reply, SessionId, Started, State,
+    Amount, CallEnd, CallOutcome, Event, HeldSession, Intent, LeaseHolder, OperationId, Permission,
+    ProcessIdentity, Reply, SessionId, State, TurnStart,
 };
 use crate::ops::{self, Step};
 use crate::orchestrator::clock;
-use crate::store::{Claim, Entry, Lease, Store, blob_id};
+use crate::store::{ClaimResult, Lease, LedgerEntry, Store, blob_id};
 
 /// Time without a heartbeat after which a holder in another container or from before a reboot counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -63,12 +63,12 @@ pub(crate) fn with_lease<T>(
             log::warn!("cannot finish the interrupted work of `{session}`: {cause:#}");
         }
         // Nobody looks for interrupted work in a session that is free, so it is left to a dead holder.
-        let dead = Process {
+        let dead = ProcessIdentity {
             pid: 0,
             started: 0,
             ..agent::this_process()
         };
-        let holder = Holder {
+        let holder = LeaseHolder {
             name: context.run.name.clone(),
             process: dead,
         };
@@ -85,18 +85,18 @@ pub(crate) fn with_lease<T>(
 
 /// Takes the lease of a session that is free, or whose holder is dead.
 fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
-    let holder = Holder {
+    let holder = LeaseHolder {
         name: context.run.name.clone(),
         process: agent::this_process(),
     };
     let mut over = None;
     loop {
         match context.store.claim(session, &holder, over, clock::now())? {
-            Claim::Granted(lease) => return Ok(lease),
-            Claim::Busy(held) if over != Some(held.fence) && is_abandoned(&held) => {
+            ClaimResult::Granted(lease) => return Ok(lease),
+            ClaimResult::Busy(held) if over != Some(held.fence) && is_abandoned(&held) => {
                 over = Some(held.fence)
             }
-            Claim::Busy(held) => return Err(session_busy(&held)),
+            ClaimResult::Busy(held) => return Err(session_busy(&held)),
         }
     }
 }
@@ -189,9 +189,9 @@ pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<
     });
 
     let events: Vec<Event> = abandoned.collect();
-    let entry = Entry {
+    let entry = LedgerEntry {
         events: &events,
-        ..Entry::default()
+        ..LedgerEntry::default()
     };
     context.store.commit(lease, &entry, clock::now())
 }
@@ -313,7 +313,7 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
 const NO_SNAPSHOT: &str = "the snapshot of the work tree from before the call is missing";
 
 /// Returns true if the worktree is compared before and after the calls of a turn.
-fn is_watched(context: &TurnContext<'_>, started: &Started) -> Result<bool> {
+fn is_watched(context: &TurnContext<'_>, started: &TurnStart) -> Result<bool> {
     Ok(started.permission == Permission::ReadOnly
         && context.drivers.find(&started.agent)?.works_in_tree())
 }
@@ -370,7 +370,7 @@ fn end_call(
         ));
     }
 
-    let Salvaged {
+    let RecoveredCall {
         reply,
         milliseconds,
     } = salvage(context, turn, call, &folder, &marker)?;
@@ -395,7 +395,7 @@ fn end_call(
         ));
     }
 
-    let answered = Answered {
+    let answered = CallEnd {
         turn: turn.started.turn,
         call: number,
         spent: spent_amount(&reply, call.reserved),
@@ -408,10 +408,10 @@ fn end_call(
         salvaged: is_salvaged,
     };
     let events = [Event::Answered(Box::new(answered.clone()))];
-    let entry = Entry {
+    let entry = LedgerEntry {
         events: &events,
         blobs: &[reply.text.as_bytes()],
-        ..Entry::default()
+        ..LedgerEntry::default()
     };
     context.store.commit(lease, &entry, clock::now())?;
     if let Some(call) = turn.calls.last_mut() {
@@ -428,7 +428,7 @@ fn end_call(
 /// call that is not among them and whose guard is dead has no processes.
 fn kill_processes(
     marker: &str,
-    guard: Option<&Process>,
+    guard: Option<&ProcessIdentity>,
     running: Option<&BTreeSet<String>>,
 ) -> Result<u64> {
     let is_listed = running.is_none_or(|running| running.contains(marker));
@@ -446,13 +446,13 @@ fn salvage(
     call: &CallRecord,
     folder: &Path,
     marker: &str,
-) -> Result<Salvaged> {
+) -> Result<RecoveredCall> {
     let agent = &turn.started.agent;
     if let Some(salvaged) = context.drivers.salvage(agent, folder, marker)? {
         require_known_secrets(context, &turn.name(), &call.secrets)?;
         return Ok(salvaged);
     }
-    Ok(Salvaged {
+    Ok(RecoveredCall {
         reply: Reply {
             end: CallOutcome::Lost,
             ..Reply::default()
@@ -464,7 +464,7 @@ fn salvage(
 /// Compares the worktree with the snapshot from before the call. A whole reply whose snapshot is missing counts as lost.
 fn check_edits(
     context: &TurnContext<'_>,
-    started: &Started,
+    started: &TurnStart,
     guard: &ReadOnlyGuard<'_>,
     reply: Reply,
     folder: &Path,

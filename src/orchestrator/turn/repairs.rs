@@ -1,6 +1,6 @@
 //! Asking an agent again for what its reply lacks.
 
-use super::call::{AgentCalls, Answer};
+use super::call::{AgentCalls, EndedCall};
 use super::document_checks::check_documents;
 use super::progress::ProgressEvent;
 use super::reply_reader::{MAX_REPAIRS, ReplyReader};
@@ -11,7 +11,7 @@ use crate::models::{Response, UsageMetrics};
 pub(crate) struct RepairedReply {
     pub(crate) response: Response,
     /// The last call, unless it is recorded already.
-    pub(crate) unrecorded: Option<Answer>,
+    pub(crate) unrecorded: Option<EndedCall>,
     /// Usage of all calls.
     pub(crate) usage: UsageMetrics,
 }
@@ -21,7 +21,7 @@ pub(crate) struct RepairedReply {
 pub(crate) fn read_with_repairs(
     calls: &mut AgentCalls<'_, '_>,
     reader: &ReplyReader<'_>,
-    first: Answer,
+    first: EndedCall,
 ) -> Result<RepairedReply> {
     let run = calls.turn.session.context.run;
     let parsed = reader.read(&first.reply.text, &first.reply.end);

@@ -5,12 +5,12 @@ use serde::Deserialize;
 use super::prepare::{PreparedTurn, estimate_text_tokens};
 use crate::error::Result;
 use crate::models::{
-    AgentName, CallOutcome, ContextItem, ContextKind, Format, Part, Response, Started,
+    AgentName, CallOutcome, ContextItem, ContextKind, Format, PromptPart, Response, TurnStart,
     UnifiedPrompt,
 };
 use crate::orchestrator::redacted::redacted;
 use crate::orchestrator::workspace::Workspace;
-use crate::parse::{self, Context, Grammar, Repair};
+use crate::parse::{self, Grammar, Repair, ReplyContext};
 
 /// Maximum number of repairs of a turn.
 pub const MAX_REPAIRS: u8 = 2;
@@ -18,7 +18,7 @@ pub const MAX_REPAIRS: u8 = 2;
 /// Parses replies of one turn by its record in the ledger and the rules of the pack.
 pub(crate) struct ReplyReader<'a> {
     workspace: &'a Workspace,
-    started: &'a Started,
+    started: &'a TurnStart,
     /// Texts of the prompt's segments.
     sent: &'a [String],
     /// Text of the template, to recognize echoes of it.
@@ -30,7 +30,7 @@ impl<'a> ReplyReader<'a> {
     /// Creates a reader. `sent` are the texts of the prompt's segments.
     pub(crate) fn new(
         workspace: &'a Workspace,
-        started: &'a Started,
+        started: &'a TurnStart,
         sent: &'a [String],
     ) -> Result<Self> {
         let agent = AgentName::new(started.agent.as_str())?;
@@ -49,13 +49,13 @@ impl<'a> ReplyReader<'a> {
     /// Parses a reply to the turn's prompt, and redacts secrets in the result.
     pub(crate) fn read(&self, text: &str, end: &CallOutcome) -> Response {
         let prose = self.workspace.pack.texts.values().map(|text| text.body());
-        let context = Context {
+        let context = ReplyContext {
             ours: prose.chain(self.template.as_deref()).collect(),
             sent: self.sent.iter().map(String::as_str).collect(),
             outcome: end.clone(),
             nonce: self.started.nonce.as_ref().map(|nonce| nonce.as_str()),
             tasks: self.started.tasks.clone(),
-            ..Context::default()
+            ..ReplyContext::default()
         };
         let response = parse::parse(text, &self.grammar, &context);
         redacted(response, &self.workspace.secrets)
@@ -130,7 +130,7 @@ fn original_prompt(prepared: &PreparedTurn) -> Result<UnifiedPrompt> {
 
     let segments = prepared.started.prompt.iter().zip(&prepared.texts);
     let instructions: Vec<&str> = segments
-        .filter(|(segment, _)| segment.part == Part::Instructions.label())
+        .filter(|(segment, _)| segment.part == PromptPart::Instructions.label())
         .map(|(_, text)| text.as_str())
         .collect();
     Ok(UnifiedPrompt::new(instructions.join("\n"))?.with_artifact("prompt", &prepared.prompt))

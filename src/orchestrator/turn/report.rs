@@ -42,7 +42,7 @@ pub struct TurnReport {
     /// Findings of the reply and of the round before it, the most severe first.
     pub findings: Vec<Finding>,
     /// Reason why the turn's result is worse than the verdict of its reply.
-    pub overruled: Option<Overruled>,
+    pub overruled: Option<VerdictOverride>,
     /// Usage of all calls.
     pub usage: UsageMetrics,
     /// Number of calls.
@@ -84,7 +84,7 @@ impl TurnReport {
             warnings: turn.warnings.clone(),
             verdict: None,
             findings: Vec::new(),
-            overruled: Overruled::of_turn(turn.mode_spec()?, &started.mode, &state),
+            overruled: VerdictOverride::of_turn(turn.mode_spec()?, &started.mode, &state),
             usage: UsageMetrics::default(),
             calls: turn.calls,
             repairs: turn.repairs,
@@ -99,7 +99,7 @@ impl TurnReport {
 
 /// A result that counts instead of the verdict of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Overruled {
+pub struct VerdictOverride {
     /// The result that counts, such as `NEEDS_CHANGES`.
     pub result: TurnResult,
     /// The operation whose result makes it worse.
@@ -108,7 +108,7 @@ pub struct Overruled {
     pub reason: String,
 }
 
-impl Overruled {
+impl VerdictOverride {
     /// Compares a result with the results of operations, as the mode's `evidence` demands.
     fn find(
         spec: &ModeSpec,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::compose::{Measured, Variables};
+use crate::compose::{ModelMeasurements, Variables};
 use crate::models::{AgentName, Check, ContextItem, Format, Mode, Nonce, SessionId, StateDocument};
 use crate::ops::Diff;
 
@@ -49,7 +49,7 @@ pub struct TurnRequest {
     /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS).
     pub repairs: u8,
     /// Measurements of the agent and its model. A turn looks them up itself.
-    pub measured: Measured,
+    pub measured: ModelMeasurements,
     /// Items from the operations before the turn, each with its source.
     pub found: Vec<(ContextItem, String)>,
     /// Working tree to review, in a review without a change. [`review_tree`](crate::orchestrator::review_tree) sets
@@ -111,7 +111,7 @@ impl TurnRequest {
             count: false,
             strict: false,
             repairs: 0,
-            measured: Measured::default(),
+            measured: ModelMeasurements::default(),
             found: Vec::new(),
             review: None,
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::calibration::measured_of;
 use super::context::TurnContext;
 use super::request::TurnRequest;
-use crate::compose::Measured;
+use crate::compose::ModelMeasurements;
 use crate::error::Result;
-use crate::models::{AgentName, Event, Expands, Format, Permission, SessionId, State};
+use crate::models::{AgentName, Event, Format, Permission, PromptExpansion, SessionId, State};
 use crate::orchestrator::random;
 use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
@@ -31,7 +31,7 @@ pub(crate) struct ResolvedTurn<'a> {
     /// The permission of the mode, whether or not the agent has tools to use it.
     pub(crate) permission: Permission,
     /// Characters of a prompt that the agent would expand.
-    pub(crate) expands: Vec<Expands>,
+    pub(crate) expands: Vec<PromptExpansion>,
 }
 
 impl<'a> ResolvedTurn<'a> {
@@ -86,7 +86,7 @@ impl<'a> ResolvedTurn<'a> {
     }
 
     /// Returns the measurements of the agent and its model.
-    pub(crate) fn measured(&self, context: &TurnContext<'_>) -> Result<Measured> {
+    pub(crate) fn measured(&self, context: &TurnContext<'_>) -> Result<ModelMeasurements> {
         let agent = self.request.agent.as_ref();
         measured_of(
             context.workspace,

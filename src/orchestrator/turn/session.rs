@@ -7,7 +7,7 @@ use super::context::TurnContext;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Event, State};
 use crate::orchestrator::clock;
-use crate::store::{Entry, Lease};
+use crate::store::{Lease, LedgerEntry};
 
 /// Poll interval of [`Session::pause`].
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
     pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         let deferred = std::mem::take(&mut self.unrecorded);
         let all = [deferred.as_slice(), events].concat();
-        let entry = Entry {
+        let entry = LedgerEntry {
             events: &all,
             blobs,
             budget: self.context.run.budget,

@@ -8,7 +8,7 @@ use super::findings::{notes_findings, open_findings, open_findings_in_mode};
 use super::ledger_text::ledger_text;
 use super::progress::{ProgressEvent, ProgressSender};
 use super::request::{ReviewTree, TurnRequest};
-use crate::config::{CheckCommand, Environment, Finish};
+use crate::config::{BranchFinish, CheckCommand, Environment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths::CALLS_FOLDER;
 use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, State, StepOutcome};
@@ -170,7 +170,7 @@ impl TurnSite {
             checks: change.checks.job(context, &self.tree),
             holds_secrets: |path| is_secret_file(path.as_ref()),
             accept_unshown,
-            merges: settings.change.finish == Finish::Merge,
+            merges: settings.change.finish == BranchFinish::Merge,
         });
         let review = self.review.as_ref().map(|review| ReviewSite {
             head: &review.tree.head,

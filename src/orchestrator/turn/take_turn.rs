@@ -2,7 +2,7 @@
 
 use super::active_turn::ActiveTurn;
 use super::apply_reply::apply_reply;
-use super::call::{AgentCalls, Answer, record_answer};
+use super::call::{AgentCalls, EndedCall, record_answer};
 use super::call_error::call_error;
 use super::context::TurnContext;
 use super::inspect::inspect;
@@ -106,7 +106,7 @@ pub(crate) fn run_turn(
 }
 
 /// Returns true for a repair call that edited files or was stopped by the user: nothing of its turn is decided.
-fn ends_turn(answer: &Answer) -> bool {
+fn ends_turn(answer: &EndedCall) -> bool {
     matches!(
         answer.reply.end,
         CallOutcome::Edited { .. } | CallOutcome::Stopped
@@ -114,7 +114,7 @@ fn ends_turn(answer: &Answer) -> bool {
 }
 
 /// Records a call that failed, and reports it. Its text is shown, and has no effect.
-fn report_failed_call(turn: &mut ActiveTurn<'_>, answer: &Answer) -> Result<TurnReport> {
+fn report_failed_call(turn: &mut ActiveTurn<'_>, answer: &EndedCall) -> Result<TurnReport> {
     record_answer(turn, answer)?;
 
     let workspace = turn.session.context.workspace;

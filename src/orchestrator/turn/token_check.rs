@@ -4,13 +4,13 @@ use super::active_turn::ActiveTurn;
 use super::calibration::record_figure;
 use crate::compose::{Counter, seems_cut};
 use crate::error::Result;
-use crate::models::{Figure, Format, Reply, Why, grouped};
+use crate::models::{CallReason, Format, MeasuredValue, Reply, grouped};
 
 /// Compares the tokens that an agent reports for a prompt with our own count, and records both if they are those of one
 /// request. Returns a warning if the prompt seems to have been cut.
 pub(crate) fn compare_tokens(
     turn: &ActiveTurn<'_>,
-    why: Why,
+    why: CallReason,
     prompt: &str,
     reply: &Reply,
 ) -> Option<String> {
@@ -24,7 +24,7 @@ pub(crate) fn compare_tokens(
 
     if reply.tool_calls == Some(0) {
         let context = turn.session.context;
-        let figure = Figure::Tokens { ours, reported };
+        let figure = MeasuredValue::Tokens { ours, reported };
         let agent = &started.agent;
         record_figure(context.workspace, context.store, agent, Some(model), figure);
     }
@@ -43,7 +43,7 @@ pub(crate) fn compare_tokens(
 }
 
 /// Returns the most likely number of tokens of a prompt for a model, without calibration.
-fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: Why, prompt: &str) -> Result<u64> {
+fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: CallReason, prompt: &str) -> Result<u64> {
     let catalogue = turn.session.context.workspace.catalogue()?;
     let tokenizer = catalogue
         .find(model)
@@ -54,8 +54,8 @@ fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: Why, prompt: &str) -> R
     // A prompt that is sent as JSON is counted by its texts: the model reads these.
     let is_text = matches!(turn.started().format, Format::Xml | Format::Flat);
     let count = match why {
-        Why::Ask if !is_text => counter.count(&turn.prepared.texts.concat()),
-        Why::Ask | Why::Repair => counter.count(prompt),
+        CallReason::Ask if !is_text => counter.count(&turn.prepared.texts.concat()),
+        CallReason::Ask | CallReason::Repair => counter.count(prompt),
     };
     Ok(count.tokens)
 }

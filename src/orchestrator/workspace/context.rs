@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{ContextItem, ContextKind, OperationId, SessionId, paths};
 use crate::ops;
 use crate::orchestrator::turn::request::{BlockContent, NamedBlock, TurnRequest};
-use crate::pack::{LayerContent, ModeSpec, Owner, Pack, Prose, Template};
+use crate::pack::{LayerContent, ModeSpec, Pack, Prose, ProseOwner, Template};
 use crate::secret::Secrets;
 use crate::text::glob::matches_path;
 
@@ -207,8 +207,8 @@ fn gather_skeletons(
         .iter()
         .zip(&skeletons)
         .map(|(name, skeleton)| match skeleton.owner {
-            Owner::BuiltIn => name.as_str(),
-            Owner::Project | Owner::User | Owner::Memory => skeleton.origin.as_str(),
+            ProseOwner::BuiltIn => name.as_str(),
+            ProseOwner::Project | ProseOwner::User | ProseOwner::Memory => skeleton.origin.as_str(),
         })
         .collect();
     let source = format!(

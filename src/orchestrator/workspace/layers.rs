@@ -3,7 +3,7 @@
 use crate::config::{Agents, Environment, Settings};
 use crate::error::Result;
 use crate::models::Catalogue;
-use crate::pack::{AGENTS, Places, Prose, SECRET_NAMES};
+use crate::pack::{AGENTS, Prose, SECRET_NAMES, SearchPath};
 
 /// File name of the settings, in the project's `agentd/` and in the user's folder.
 const SETTINGS_FILE: &str = "config.toml";
@@ -16,7 +16,7 @@ pub(super) const AGENTS_FILE: &str = "agents.yaml";
 /// # Errors
 ///
 /// `ConfigInvalid` with the place.
-pub fn load_settings(places: &Places) -> Result<Settings> {
+pub fn load_settings(places: &SearchPath) -> Result<Settings> {
     let mut files = places.layers(SETTINGS_FILE)?.into_iter();
     files.try_fold(Settings::default(), |settings, file| {
         settings.overlaid(&file.text, &file.origin)
@@ -39,7 +39,7 @@ pub fn load_catalogue(settings: &Settings) -> Result<Catalogue> {
 /// Returns the names of the secret variables in an environment, before a project is opened. Invalid agent definitions
 /// are ignored here; opening the project reports them.
 #[must_use]
-pub fn secret_variable_names(places: &Places, environment: &Environment) -> Vec<String> {
+pub fn secret_variable_names(places: &SearchPath, environment: &Environment) -> Vec<String> {
     let files = places.layers(AGENTS_FILE).unwrap_or_default();
     let agents = overlay_agents(secret_name_rules(), &files);
     agents

@@ -8,11 +8,11 @@ use super::layers::{
 };
 use crate::config::{AgentKind, Agents, CheckCommand, Environment, Settings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{AgentName, Catalogue, Expands, Format, Mode, SessionId};
+use crate::models::{AgentName, Catalogue, Format, Mode, PromptExpansion, SessionId};
 use crate::ops::{Git, Repository, check_commands};
 use crate::orchestrator::turn::request::TurnRequest;
 use crate::pack::{
-    DEFAULT_PACK, FoundTemplate, LayerContent, Owner, Pack, Places, Prose, Templates,
+    DEFAULT_PACK, FoundTemplate, LayerContent, Pack, Prose, ProseOwner, SearchPath, Templates,
 };
 use crate::secret::Secrets;
 
@@ -28,7 +28,7 @@ pub struct Workspace {
     /// Templates, looked up by agent and mode.
     pub templates: Templates,
     /// Folders that settings, agents, packs and templates are read from; records the project's files that were used.
-    pub places: Places,
+    pub places: SearchPath,
     /// Values that neither a prompt nor the ledger may contain.
     pub secrets: Secrets,
     /// Definitions of a review's base; `None` if those of the project's folder apply.
@@ -102,7 +102,7 @@ impl Workspace {
     ///
     /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
     pub fn open(root: PathBuf, options: WorkspaceOptions) -> Result<Self> {
-        let places = Places::new(Some(root.clone()), options.user.clone());
+        let places = SearchPath::new(Some(root.clone()), options.user.clone());
         Self::open_at(root, places, options)
     }
 
@@ -111,7 +111,7 @@ impl Workspace {
     /// # Errors
     ///
     /// Those of [`Workspace::open`].
-    pub fn open_at(root: PathBuf, places: Places, options: WorkspaceOptions) -> Result<Self> {
+    pub fn open_at(root: PathBuf, places: SearchPath, options: WorkspaceOptions) -> Result<Self> {
         let settings = load_settings(&places)?;
         let name = options.pack.as_deref().or(settings.pack.as_deref());
         let pack = Pack::load(name.unwrap_or(DEFAULT_PACK), &places)?;
@@ -223,7 +223,7 @@ impl Workspace {
         let project_files: Vec<Prose> = self
             .agent_files
             .iter()
-            .filter(|file| file.owner == Owner::Project)
+            .filter(|file| file.owner == ProseOwner::Project)
             .cloned()
             .collect();
         let agents = overlay_agents(Agents::default(), &project_files)?;
@@ -265,7 +265,7 @@ impl Workspace {
     }
 
     /// Returns the kinds of references that an agent expands in a prompt.
-    pub(crate) fn expands(&self, agent: &AgentName) -> Result<Vec<Expands>> {
+    pub(crate) fn expands(&self, agent: &AgentName) -> Result<Vec<PromptExpansion>> {
         // No prompt is sent to BASE, so its definition need not be read.
         if *agent == AgentName::base() {
             Ok(Vec::new())

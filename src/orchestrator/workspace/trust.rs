@@ -17,7 +17,7 @@ use crate::ops;
 use crate::orchestrator::clock;
 use crate::orchestrator::random;
 use crate::orchestrator::turn::AcceptNow;
-use crate::pack::Places;
+use crate::pack::SearchPath;
 use crate::store::{self, SqliteStore};
 
 /// Maximum size in bytes of a file that an agent obeys.
@@ -213,7 +213,7 @@ fn subject_id(root: &Path, file: &str) -> BlobId {
 ///
 /// Those of [`Places::definitions`].
 pub fn list_definitions(
-    places: &Places,
+    places: &SearchPath,
     trust: &Trust,
     obeyed: &[String],
     commands: &[CheckCommand],

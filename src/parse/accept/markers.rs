@@ -1,7 +1,7 @@
 //! Decides which task and pack markers count: those that are clear and do not repeat the prompt.
 
 use super::ResponseBuilder;
-use crate::models::{Code, EffectKind, Marker, TaskStatus};
+use crate::models::{EffectKind, Marker, ProblemCode, TaskStatus};
 use crate::parse::echo::EchoSource;
 use crate::parse::scan::{EffectPlace, FoundMarker, MarkerValue};
 
@@ -52,27 +52,29 @@ impl ResponseBuilder<'_> {
 
         let refused = match echo {
             _ if !self.grammar.task_status => {
-                Some((Code::DoubtfulMarker, "this mode has no task reports"))
+                Some((ProblemCode::DoubtfulMarker, "this mode has no task reports"))
             }
-            _ if self.context.is_cut() => Some((Code::CutOff, "the reply was cut off")),
-            Some(_) => Some((Code::Echo, "it repeats the prompt")),
+            _ if self.context.is_cut() => Some((ProblemCode::CutOff, "the reply was cut off")),
+            Some(_) => Some((ProblemCode::Echo, "it repeats the prompt")),
             None if self.form.partly_converted => Some((
-                Code::DoubtfulMarker,
+                ProblemCode::DoubtfulMarker,
                 "its tags are not written with `<` and `>`",
             )),
-            None if self.may_be_in_thought(found.span.start) => {
-                Some((Code::DoubtfulMarker, "it follows an unclosed thought"))
-            }
-            None if !known => Some((Code::UnknownTask, "unknown task")),
+            None if self.may_be_in_thought(found.span.start) => Some((
+                ProblemCode::DoubtfulMarker,
+                "it follows an unclosed thought",
+            )),
+            None if !known => Some((ProblemCode::UnknownTask, "unknown task")),
             None => self
                 .readings
                 .find_doubt(&found.span)
-                .map(|reason| (Code::DoubtfulMarker, reason)),
+                .map(|reason| (ProblemCode::DoubtfulMarker, reason)),
         };
 
         if let Some((code, reason)) = refused {
             self.problems.push((code, found.span.clone()));
-            let again = self.grammar.task_status && !matches!(code, Code::Echo | Code::UnknownTask);
+            let again = self.grammar.task_status
+                && !matches!(code, ProblemCode::Echo | ProblemCode::UnknownTask);
             return self.reject(
                 EffectPlace {
                     what: EffectKind::task_status(id),
@@ -89,7 +91,7 @@ impl ResponseBuilder<'_> {
             Some(Marker::TaskStatus { status: known, .. }) if *known != status => {
                 *known = TaskStatus::Failed;
                 self.problems
-                    .push((Code::ContradictingTasks, found.span.clone()));
+                    .push((ProblemCode::ContradictingTasks, found.span.clone()));
             }
             Some(_) => {}
             None => self.response.markers.push(Marker::TaskStatus {
@@ -105,7 +107,7 @@ impl ResponseBuilder<'_> {
         for ((spec, worst), doubt) in self.grammar.markers.iter().zip(own).zip(doubts) {
             if doubt > worst {
                 self.problems
-                    .push((Code::DoubtfulMarker, 0..self.text.len()));
+                    .push((ProblemCode::DoubtfulMarker, 0..self.text.len()));
             } else {
                 self.response
                     .markers

@@ -7,7 +7,7 @@
 use std::ops::{Deref, Range};
 
 use super::ResponseBuilder;
-use crate::models::{Code, EffectKind, Marker, ReviewResult, VerdictDoubt};
+use crate::models::{EffectKind, Marker, ProblemCode, ReviewResult, VerdictDoubt};
 use crate::parse::call;
 use crate::parse::echo::EchoSource;
 use crate::parse::foreign::contains;
@@ -69,7 +69,7 @@ impl ResponseBuilder<'_> {
         if let Some(verdict) = severe {
             if let Some(pass) = pass.filter(|pass| !contains(&found.quotes, pass.span.start)) {
                 self.problems
-                    .push((Code::SeveralVerdicts, pass.span.clone()));
+                    .push((ProblemCode::SeveralVerdicts, pass.span.clone()));
             }
             self.response.markers.insert(0, Marker::Review { verdict });
             self.note_quoted_passes(found, &candidate_tags, None);
@@ -133,14 +133,16 @@ impl ResponseBuilder<'_> {
             }
 
             if self.is_text_of_a_file(found, tag) {
-                self.problems.push((Code::QuotedEffect, tag.span.clone()));
+                self.problems
+                    .push((ProblemCode::QuotedEffect, tag.span.clone()));
             } else if echo.is_some() {
-                self.problems.push((Code::Echo, tag.span.clone()));
+                self.problems.push((ProblemCode::Echo, tag.span.clone()));
             }
 
             let is_named = self.context.nonce.is_none() || self.run_match(tag) == RunMatch::Right;
             if echo.is_none() && !is_named && !self.is_text_of_a_file(found, tag) {
-                self.problems.push((Code::WrongRun, tag.span.clone()));
+                self.problems
+                    .push((ProblemCode::WrongRun, tag.span.clone()));
             }
 
             own.push(CandidateTag {
@@ -266,7 +268,8 @@ impl ResponseBuilder<'_> {
                 && !self.is_text_of_a_file(found, tag)
                 && counted != Some(at)
             {
-                self.problems.push((Code::QuotedEffect, tag.span.clone()));
+                self.problems
+                    .push((ProblemCode::QuotedEffect, tag.span.clone()));
             }
         }
     }
@@ -303,7 +306,8 @@ impl ResponseBuilder<'_> {
         pass: &CandidateTag<'_>,
     ) -> bool {
         if let Some(reason) = self.pass_fault(found, names, pass) {
-            self.problems.push((Code::UncertainPass, pass.span.clone()));
+            self.problems
+                .push((ProblemCode::UncertainPass, pass.span.clone()));
             self.reject(review_place(&pass.span), reason, false);
             // If no verdict is required, a PASS that does not count is ignored.
             if self.grammar.verdict_required {
@@ -347,7 +351,8 @@ impl ResponseBuilder<'_> {
     /// Adds a doubt for a heading or a label that states a more severe verdict without a tag.
     fn note_stated_line(&mut self, found: &ScanResult) {
         if let Some((line, verdict)) = self.stated_line(found) {
-            self.problems.push((Code::SeveralVerdicts, line.clone()));
+            self.problems
+                .push((ProblemCode::SeveralVerdicts, line.clone()));
             let reason = format!("this line says {verdict}, but not in a <review> tag");
             self.add_doubt(reason, Some(verdict), line);
         }

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use memchr::memmem;
 
 use super::{EffectContent, EffectPlace, FoundEffect, MAX_REJECTED_EFFECTS, Scanner};
-use crate::models::{Code, EffectKind, Update, UpdateFormat};
+use crate::models::{EffectKind, ProblemCode, Update, UpdateFormat};
 use crate::parse::call;
 use crate::parse::tag::{Attributes, CallForm, Tag, TagName, parse_attributes};
 
@@ -212,7 +212,7 @@ impl<'a> Scanner<'a> {
             Ok((action, problems)) => {
                 let span = self.at..end;
                 if call != CallForm::Action {
-                    self.add_problem(Code::NativeCall, span.clone());
+                    self.add_problem(ProblemCode::NativeCall, span.clone());
                 }
                 self.note_attributes(opener);
                 problems
@@ -347,7 +347,7 @@ impl<'a> Scanner<'a> {
                     .iter()
                     .any(|(name, _)| !is_update_attribute(name))
             }) {
-                self.add_problem(Code::UnknownAttribute, self.at..start);
+                self.add_problem(ProblemCode::UnknownAttribute, self.at..start);
             }
             let skip = usize::from(self.text[body.clone()].starts_with('\n'));
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));

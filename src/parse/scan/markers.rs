@@ -1,7 +1,7 @@
 //! Markers: `<review>`, `<task_status>` and those that the pack defines.
 
 use super::{FoundMarker, MarkerValue, Scanner};
-use crate::models::{Code, TaskStatus};
+use crate::models::{ProblemCode, TaskStatus};
 use crate::parse::review::{TagValue, marker_body_length, read_value};
 use crate::parse::tag::{Tag, TagName, parse_attributes};
 
@@ -26,7 +26,7 @@ impl<'a> Scanner<'a> {
             if let TagName::PackMarker(marker) = opener.name {
                 self.doubt_pack_marker(marker, Some(usize::MAX));
             }
-            self.add_problem(Code::UnreadableMarker, self.at..start);
+            self.add_problem(ProblemCode::UnreadableMarker, self.at..start);
             self.found.open |= start >= self.text.len();
             let holds_tag = body.is_some_and(|body| self.contains_tag(body));
             self.at = end.filter(|_| !holds_tag).unwrap_or(start);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Scanner;
-use crate::models::Code;
+use crate::models::ProblemCode;
 use crate::parse::tag::Tag;
 
 /// Span of a message.
@@ -63,10 +63,10 @@ impl<'a> Scanner<'a> {
         self.message = None;
 
         if nested {
-            self.add_problem(Code::NestedMessage, start..span.start);
+            self.add_problem(ProblemCode::NestedMessage, start..span.start);
         }
         if !tag.complete {
-            self.add_problem(Code::CutTag, span.clone());
+            self.add_problem(ProblemCode::CutTag, span.clone());
         }
 
         self.found.messages.push(MessageSpan {
@@ -112,7 +112,7 @@ impl<'a> Scanner<'a> {
         if !closed {
             let next = ends.partition_point(|&end| end < start);
             end = ends.get(next).copied().unwrap_or(end).min(end);
-            self.add_problem(Code::UnclosedMessage, start..end);
+            self.add_problem(ProblemCode::UnclosedMessage, start..end);
         }
         self.found.messages.push(MessageSpan {
             span: start..end,

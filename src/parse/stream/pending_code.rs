@@ -1,6 +1,6 @@
 //! A run of backticks that may open a code span. Only its closing run decides.
 
-use super::{Enclosure, StreamReader, StreamState};
+use super::{Enclosure, StreamPosition, StreamReader};
 use crate::parse::quoted_lines::starts_block;
 use crate::text::markdown::Fence;
 
@@ -133,7 +133,7 @@ impl StreamReader {
     /// Reads a character after a run of backticks.
     pub(super) fn read_code(&mut self, c: char) -> usize {
         let thought = self.inside != Enclosure::Reply;
-        let StreamState::Code(code) = &mut self.state else {
+        let StreamPosition::Code(code) = &mut self.state else {
             return 0;
         };
         let shows = !thought && c != '<' && code.shown == code.text.len();
@@ -152,7 +152,7 @@ impl StreamReader {
 
     /// Decides about a pending run at the end of the reply.
     pub(super) fn end_in_code(&mut self) {
-        if let StreamState::Code(code) = &mut self.state {
+        if let StreamPosition::Code(code) = &mut self.state {
             let end = code.end_reply();
             self.leave_code(end);
         }
@@ -160,7 +160,8 @@ impl StreamReader {
 
     /// Continues after a code span. Text that turned out not to be code is read again.
     fn leave_code(&mut self, end: CodeEnd) {
-        let StreamState::Code(code) = std::mem::replace(&mut self.state, StreamState::Text) else {
+        let StreamPosition::Code(code) = std::mem::replace(&mut self.state, StreamPosition::Text)
+        else {
             return;
         };
 
@@ -172,7 +173,7 @@ impl StreamReader {
         let at = match end {
             CodeEnd::Closed(at) => at,
             CodeEnd::Opener(fence, at) => {
-                self.state = StreamState::Line(Some(fence));
+                self.state = StreamPosition::Line(Some(fence));
                 at
             }
             CodeEnd::Text => 0,

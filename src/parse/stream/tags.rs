@@ -1,6 +1,6 @@
 //! Effect of a tag on the text after it.
 
-use super::{CallForm, Enclosure, StreamReader, StreamState, Tag, TagName, call};
+use super::{CallForm, Enclosure, StreamPosition, StreamReader, Tag, TagName, call};
 
 impl StreamReader {
     /// Applies a tag. Returns false if it is plain text here.
@@ -18,7 +18,7 @@ impl StreamReader {
             } => {
                 let closes = tag.name == TagName::Update && tag.closes && tag.complete;
                 if closes {
-                    self.state = StreamState::Closed;
+                    self.state = StreamPosition::Closed;
                     self.hidden = Some(String::new());
                     self.inside = Enclosure::Element {
                         name: TagName::Update,
@@ -250,7 +250,7 @@ impl StreamReader {
 
         match std::mem::replace(&mut self.inside, Enclosure::Reply) {
             Enclosure::Marker { opener, .. } => {
-                self.state = StreamState::Text;
+                self.state = StreamPosition::Text;
                 self.take(&opener);
             }
             Enclosure::Thought { .. } => {

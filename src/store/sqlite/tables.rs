@@ -9,7 +9,7 @@ use super::compression;
 use super::open::{database_error, to_sql_integer};
 use crate::error::Result;
 use crate::models::{Amount, Event, HeldSession, Measurement, Mode, SessionId, TurnRow};
-use crate::store::Scope;
+use crate::store::BudgetScope;
 use crate::store::turn_index::{self, IndexedCall, IndexedTurn, ScopeTotal, TurnIndex};
 
 /// Statement whose rows [`read_turn`] reads; a condition is appended.
@@ -152,7 +152,7 @@ pub(super) fn conversion_error(
 }
 
 /// Loads the usage of a scope; zero if there is no row.
-pub(super) fn load_total(connection: &Connection, scope: &Scope<'_>) -> Result<ScopeTotal> {
+pub(super) fn load_total(connection: &Connection, scope: &BudgetScope<'_>) -> Result<ScopeTotal> {
     let select = "SELECT tokens, micro_dollars, turns, milliseconds FROM totals WHERE scope = ?1 AND name = ?2";
     let found = connection
         .query_row(select, scope.key(), read_total)
@@ -250,11 +250,11 @@ impl TurnIndex for SessionTurnIndex<'_> {
         Ok(())
     }
 
-    fn total(&self, scope: &Scope<'_>) -> Result<ScopeTotal> {
+    fn total(&self, scope: &BudgetScope<'_>) -> Result<ScopeTotal> {
         load_total(self.connection, scope)
     }
 
-    fn save_total(&mut self, scope: &Scope<'_>, total: ScopeTotal) -> Result<()> {
+    fn save_total(&mut self, scope: &BudgetScope<'_>, total: ScopeTotal) -> Result<()> {
         let (kind, name) = scope.key();
         let upsert = include_str!("../sql/keep_total.sql");
         let values = params![

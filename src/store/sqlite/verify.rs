@@ -9,7 +9,7 @@ use super::open::database_error;
 use super::{compression, parse_blob_id, query_rows, tables};
 use crate::error::{Error, Result};
 use crate::models::{Budget, Event, SessionId};
-use crate::store::Marks;
+use crate::store::LedgerMarks;
 use crate::store::memory::{DerivedDraft, DerivedRows};
 use crate::store::turn_index::{self, IndexedCall, IndexedTurn, ScopeTotal};
 
@@ -42,7 +42,10 @@ pub(super) fn verify_events(connection: &Connection) -> Result<Vec<String>> {
 }
 
 /// Returns a description of each session whose last event of the snapshot is missing or has another hash.
-pub(super) fn find_changes_since(connection: &Connection, marks: &Marks) -> Result<Vec<String>> {
+pub(super) fn find_changes_since(
+    connection: &Connection,
+    marks: &LedgerMarks,
+) -> Result<Vec<String>> {
     let mut changes = Vec::new();
     for (session, (events, head)) in &marks.sessions {
         let select = include_str!("../sql/event_hash.sql");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agentd::ErrorKind;
 use agentd::agent::{
-    Call, CommandAgent, Containment, Driver, Echo, Limits, Replay, Running, Scripted,
+    AgentCall, CommandAgent, Containment, Driver, Echo, Limits, Replay, RunningCall, Scripted,
 };
 use agentd::config::{Agents, Environment};
 use agentd::models::{CallOutcome, Format, Mode, Permission, Reply, UsageMetrics};
@@ -55,7 +55,7 @@ impl CallFolders {
         permission: Permission,
         root: &'a Path,
         folder: &'a Path,
-    ) -> Call<'a> {
+    ) -> AgentCall<'a> {
         let mode = &self.mode;
         let limits = Limits {
             grace: Duration::from_millis(200),
@@ -63,7 +63,7 @@ impl CallFolders {
         };
         let marker = "command-agent-test";
         let (format, max_output, commands) = (Format::Xml, None, &[]);
-        Call {
+        AgentCall {
             prompt,
             format,
             mode,
@@ -80,7 +80,7 @@ impl CallFolders {
     }
 }
 
-fn wait(running: &mut dyn Running) -> Result<Reply, agentd::Error> {
+fn wait(running: &mut dyn RunningCall) -> Result<Reply, agentd::Error> {
     Ok(running.wait(HANG)?.unwrap())
 }
 
@@ -136,7 +136,7 @@ fn command_gets_arguments_and_prompt_on_stdin() {
     assert_eq!((reply.end, reply.left_behind), (CallOutcome::Ok, 0));
 
     let (root, folder) = (place.tree(), place.folder.path().join("second"));
-    let call = Call {
+    let call = AgentCall {
         model: Some("big {cwd}"),
         ..place.call("", Permission::Edit, &root, &folder)
     };
@@ -277,7 +277,7 @@ fn output_is_streamed_while_the_command_runs() {
         Reply {
             usage,
             tool_calls: None,
-            ..Reply::of("one two")
+            ..Reply::from_text("one two")
         }
     );
 
@@ -333,7 +333,7 @@ fn stopped_and_missing_commands_are_reported() {
         ..call.limits
     };
     let folder = place.folder.path().join("idle");
-    let call = Call {
+    let call = AgentCall {
         limits,
         folder: &folder,
         ..call
@@ -365,13 +365,13 @@ fn echo_returns_the_prompt_and_replay_its_reply() {
     let place = CallFolders::new();
     assert_eq!(
         place.ask(&Echo, "<p>", Permission::ReadOnly).unwrap(),
-        Reply::of("<p>")
+        Reply::from_text("<p>")
     );
 
     let recorded = Reply {
         end: CallOutcome::Cut,
         detail: "why".to_owned(),
-        ..Reply::of("half")
+        ..Reply::from_text("half")
     };
     let replay = Replay::new(recorded.clone());
 

@@ -14,7 +14,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use agentd::Result;
-use agentd::agent::{Contained, Containment, ContainmentFacts, Exit, Job, Limits, launch, prepare};
+use agentd::agent::{
+    CommandExit, Containment, ContainmentFacts, GuardedCommand, GuardedProcess, Limits, launch,
+    prepare,
+};
 use tempfile::TempDir;
 
 use crate::support::waiting::{HANG, processes_by_environment, until_written};
@@ -63,15 +66,15 @@ impl Call {
     }
 
     /// Starts a command.
-    fn start(&self, argv: &[&str]) -> Result<Contained> {
+    fn start(&self, argv: &[&str]) -> Result<GuardedProcess> {
         self.start_under(guard(), argv)
     }
 
     /// Starts a command under another guard.
-    fn start_under(&self, guard: &Path, argv: &[&str]) -> Result<Contained> {
+    fn start_under(&self, guard: &Path, argv: &[&str]) -> Result<GuardedProcess> {
         prepare(&self.folder(), &self.prompt)?;
         let argv: Vec<String> = argv.iter().map(|&argument| argument.to_owned()).collect();
-        launch(&Job {
+        launch(&GuardedCommand {
             guard,
             argv: &argv,
             env: &self.env,
@@ -84,7 +87,7 @@ impl Call {
     }
 
     /// Starts the misbehaving agent.
-    fn start_agent(&self, steps: &[&str]) -> Contained {
+    fn start_agent(&self, steps: &[&str]) -> GuardedProcess {
         let agent = program("fake_agent");
         let argv: Vec<&str> = [agent.to_str().unwrap()]
             .into_iter()
@@ -94,16 +97,16 @@ impl Call {
     }
 
     /// Runs a command until it exits. No process of it may be alive afterwards.
-    fn run(&self, argv: &[&str]) -> Exit {
+    fn run(&self, argv: &[&str]) -> CommandExit {
         self.end_of(self.start(argv).unwrap())
     }
 
     /// Runs the misbehaving agent until it exits. No process of it may be alive afterwards.
-    fn run_agent(&self, steps: &[&str]) -> Exit {
+    fn run_agent(&self, steps: &[&str]) -> CommandExit {
         self.end_of(self.start_agent(steps))
     }
 
-    fn end_of(&self, mut contained: Contained) -> Exit {
+    fn end_of(&self, mut contained: GuardedProcess) -> CommandExit {
         let exit = contained.wait(HANG).unwrap().unwrap();
         assert_eq!(living_pids(&self.marker()), BTreeSet::new());
         exit

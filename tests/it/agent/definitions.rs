@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use agentd::ErrorKind;
-use agentd::config::{Agents, Environment, Switches, Tried};
+use agentd::config::{Agents, Environment, Switches, TestExtent};
 
 use crate::support::agent_output::shipped;
 use crate::support::repository;
@@ -16,21 +16,21 @@ fn read(agents: &str) -> Result<Agents, agentd::Error> {
 #[test]
 fn shipped_agents_state_how_they_were_tested() {
     let agents = shipped();
-    let tried: Vec<(&str, Tried)> = agents
+    let tried: Vec<(&str, TestExtent)> = agents
         .all()
         .map(|spec| (spec.name.as_str(), spec.tried))
         .collect();
     let table = [
-        ("aider", Tried::Documented),
-        ("amp", Tried::Help),
-        ("claude", Tried::Measured),
-        ("codex", Tried::Measured),
-        ("copilot", Tried::Ran),
-        ("cursor-agent", Tried::Documented),
-        ("gemini", Tried::Measured),
-        ("goose", Tried::Documented),
-        ("opencode", Tried::Ran),
-        ("qwen", Tried::Ran),
+        ("aider", TestExtent::Documented),
+        ("amp", TestExtent::Help),
+        ("claude", TestExtent::Measured),
+        ("codex", TestExtent::Measured),
+        ("copilot", TestExtent::Ran),
+        ("cursor-agent", TestExtent::Documented),
+        ("gemini", TestExtent::Measured),
+        ("goose", TestExtent::Documented),
+        ("opencode", TestExtent::Ran),
+        ("qwen", TestExtent::Ran),
     ];
     assert_eq!(tried, table);
 
@@ -38,7 +38,7 @@ fn shipped_agents_state_how_they_were_tested() {
     // role separately.
     for spec in agents.all() {
         assert!(
-            spec.tried_with.is_some() || spec.tried == Tried::Documented,
+            spec.tried_with.is_some() || spec.tried == TestExtent::Documented,
             "{}",
             spec.name
         );

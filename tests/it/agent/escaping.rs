@@ -1,12 +1,12 @@
 //! Prompts are escaped for agents that would expand parts of them. roxmltree is the XML oracle.
 
-use agentd::compose::{Request, compose};
+use agentd::compose::{PromptRequest, compose};
 use agentd::models::{
-    ContextItem, ContextKind, ConversationTurn, Expands, Format, Mode, State, StateDocument,
-    UnifiedPrompt,
+    ContextItem, ContextKind, ConversationTurn, Format, Mode, PromptExpansion, State,
+    StateDocument, UnifiedPrompt,
 };
 use agentd::text::xml::escape_at_signs;
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 use proptest::prelude::*;
 
 use crate::support::{TestProject, write};
@@ -146,7 +146,7 @@ fn pack_with_prefix(text: &str) -> (tempfile::TempDir, Pack) {
     );
     let pack = Pack::load(
         "blunt",
-        &Places::new(Some(folder.path().to_path_buf()), None),
+        &SearchPath::new(Some(folder.path().to_path_buf()), None),
     )
     .unwrap();
     (folder, pack)
@@ -158,16 +158,16 @@ fn text_that_starts_like_a_command_is_wrapped() {
         mode: Some(Mode::new("go").unwrap()),
         ..State::default()
     };
-    let sent = |text: &str, expands: &[Expands]| {
+    let sent = |text: &str, expands: &[PromptExpansion]| {
         let (_folder, pack) = pack_with_prefix(text);
         let (instructions, expands) = (Some("now".to_owned()), expands.to_vec());
         compose(
             &pack,
             &state,
-            &Request {
+            &PromptRequest {
                 instructions,
                 expands,
-                ..Request::default()
+                ..PromptRequest::default()
             },
         )
         .unwrap()
@@ -175,9 +175,9 @@ fn text_that_starts_like_a_command_is_wrapped() {
     };
 
     let wrapped = "<prompt><![CDATA[/help me & @x\n\n---\n\n# instructions\n\nnow]]></prompt>\n";
-    assert_eq!(sent("/help me & @x", &[Expands::Slashes]), wrapped);
+    assert_eq!(sent("/help me & @x", &[PromptExpansion::Slashes]), wrapped);
     assert_eq!(
-        sent("help me", &[Expands::Slashes]),
+        sent("help me", &[PromptExpansion::Slashes]),
         "help me\n\n---\n\n# instructions\n\nnow"
     );
     assert_eq!(
@@ -213,12 +213,12 @@ fn escaped_history_stays_within_the_window() {
             window,
             ..catalogue.find("gpt-4o").unwrap().clone()
         };
-        let request = |expands: Vec<Expands>| Request {
+        let request = |expands: Vec<PromptExpansion>| PromptRequest {
             instructions: Some("Go on.".to_owned()),
             format: Some(format),
             model: Some(model.clone()),
             expands,
-            ..Request::default()
+            ..PromptRequest::default()
         };
 
         let kept = |request| {
@@ -236,7 +236,7 @@ fn escaped_history_stays_within_the_window() {
 
         let (without, with) = (
             kept(request(Vec::new())),
-            kept(request(vec![Expands::AtSigns])),
+            kept(request(vec![PromptExpansion::AtSigns])),
         );
         assert!(
             0 < with && with < without,

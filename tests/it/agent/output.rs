@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use agentd::ErrorKind;
-use agentd::agent::{Exit, ExitCause, Limits, OutputReader};
+use agentd::agent::{CommandExit, ExitCause, Limits, OutputReader};
 use agentd::models::CallOutcome;
 use agentd::orchestrator::parse_review_marker;
 use agentd::secret::Secrets;
@@ -134,7 +134,7 @@ fn long_output_is_shortened_in_the_middle() {
         "a valid reply is kept whole"
     );
 
-    let exit = Exit {
+    let exit = CommandExit {
         cause: ExitCause::Output,
         ..exited(0)
     };

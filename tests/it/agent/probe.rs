@@ -3,13 +3,13 @@
 
 use agentd::ErrorKind;
 use agentd::agent::{Drivers, Scripted};
-use agentd::models::{AgentName, Condition, FigureKind, Share, Task};
+use agentd::models::{AgentName, ComplianceRate, MeasuredKind, ProbeCondition, ProbeTask};
 use agentd::ops::Operations;
 use agentd::orchestrator::{
     ConditionEffect, Origin, Probe, ProbeReport, ProbeTurn, Run, TurnContext, Workspace,
     WorkspaceOptions, probe_agent,
 };
-use agentd::store::{Figures, MemoryStore, Store};
+use agentd::store::{MeasurementQuery, MemoryStore, Store};
 use serde_json::json;
 
 use crate::support::{TestProject, write};
@@ -113,8 +113,8 @@ impl Bench {
     }
 
     fn measurement_count(&self) -> usize {
-        let wanted = Figures {
-            kind: FigureKind::Protocol,
+        let wanted = MeasurementQuery {
+            kind: MeasuredKind::Protocol,
             agent: Some("scripted"),
             model: None,
         };
@@ -122,10 +122,10 @@ impl Bench {
     }
 }
 
-fn cells(report: &ProbeReport) -> Vec<(Condition, Task, Share)> {
-    let all = Condition::ALL
+fn cells(report: &ProbeReport) -> Vec<(ProbeCondition, ProbeTask, ComplianceRate)> {
+    let all = ProbeCondition::ALL
         .into_iter()
-        .flat_map(|condition| Task::ALL.map(|task| (condition, task)));
+        .flat_map(|condition| ProbeTask::ALL.map(|task| (condition, task)));
     all.map(|(condition, task)| (condition, task, report.share(condition, Some(task))))
         .collect()
 }
@@ -142,20 +142,23 @@ fn correct_replies_score_100_percent() {
         .filter(|asked| asked.right != Some(true))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    for condition in Condition::ALL {
+    for condition in ProbeCondition::ALL {
         let of = |task| report.share(condition, Some(task)).all;
-        assert_eq!(Task::ALL.map(of), [3, 4, 3]);
-        assert_eq!(report.share(condition, None), Share { right: 10, all: 10 });
+        assert_eq!(ProbeTask::ALL.map(of), [3, 4, 3]);
+        assert_eq!(
+            report.share(condition, None),
+            ComplianceRate { right: 10, all: 10 }
+        );
     }
 
     assert_eq!(
-        report.help(Condition::Example),
+        report.help(ProbeCondition::Example),
         Some(ConditionEffect::DoesNotHelp),
         "there is nothing to improve"
     );
     assert_eq!(
         (bench.measurement_count(), report.kept),
-        (30, Share { right: 10, all: 10 })
+        (30, ComplianceRate { right: 10, all: 10 })
     );
 
     let (reliability, origin) = report.reliability.unwrap();
@@ -233,14 +236,16 @@ fn each_defect_lowers_only_its_score() {
 
 /// Returns the cells of a probe with one reply each. The callback decides whether a reply is
 /// correct.
-fn cells_of_one_each(right: impl Fn(usize, usize) -> u64) -> Vec<(Condition, Task, Share)> {
+fn cells_of_one_each(
+    right: impl Fn(usize, usize) -> u64,
+) -> Vec<(ProbeCondition, ProbeTask, ComplianceRate)> {
     let mut cells = Vec::new();
-    for (at, condition) in Condition::ALL.into_iter().enumerate() {
-        for (nth, task) in Task::ALL.into_iter().enumerate() {
+    for (at, condition) in ProbeCondition::ALL.into_iter().enumerate() {
+        for (nth, task) in ProbeTask::ALL.into_iter().enumerate() {
             cells.push((
                 condition,
                 task,
-                Share {
+                ComplianceRate {
                     right: right(at, nth),
                     all: 1,
                 },
@@ -267,12 +272,12 @@ fn failed_calls_are_counted_and_fatal_ones_end_the_probe() {
     assert_eq!(failed.iter().map(|(_, times)| times).sum::<u64>(), 3);
     assert!(failed.contains(&("crashed", 2)), "{failed:?}");
     assert_eq!(
-        report.share(Condition::Plain, None),
-        Share { right: 2, all: 2 }
+        report.share(ProbeCondition::Plain, None),
+        ComplianceRate { right: 2, all: 2 }
     );
     assert_eq!(
-        report.share(Condition::Reminder, Some(Task::Action)),
-        Share::default()
+        report.share(ProbeCondition::Reminder, Some(ProbeTask::Action)),
+        ComplianceRate::default()
     );
     assert_eq!(bench.measurement_count(), 6);
 
@@ -302,15 +307,15 @@ fn significant_gains_are_distinguished_from_chance() {
 
     let report = bench.probe(&turns, Some("llama3.2:3b")).unwrap();
     assert_eq!(
-        report.share(Condition::Plain, None),
-        Share { right: 3, all: 10 }
+        report.share(ProbeCondition::Plain, None),
+        ComplianceRate { right: 3, all: 10 }
     );
     assert_eq!(
-        report.help(Condition::Reminder),
+        report.help(ProbeCondition::Reminder),
         Some(ConditionEffect::MayHelp)
     );
     assert_eq!(
-        report.help(Condition::Example),
+        report.help(ProbeCondition::Example),
         Some(ConditionEffect::Helps)
     );
     assert_eq!(

@@ -1,9 +1,9 @@
 //! Gates of a session without a ledger.
 
 use agentd::Pack;
-use agentd::apply::{Outcome, advance, closed_gate, take_reply};
+use agentd::apply::{ReplyOutcome, advance, closed_gate, take_reply};
 use agentd::models::{Event, Mode, State, StepResult};
-use agentd::parse::{Context, parse, required_markers, verdict};
+use agentd::parse::{ReplyContext, parse, required_markers, verdict};
 
 const MANIFEST: &str = r#"
 format: 1
@@ -38,10 +38,10 @@ fn pack() -> Pack {
     .unwrap()
 }
 
-fn take(pack: &Pack, state: State, reply: &str) -> (State, Outcome) {
+fn take(pack: &Pack, state: State, reply: &str) -> (State, ReplyOutcome) {
     let mode = state.mode.clone().unwrap_or_else(|| pack.start.clone());
     let grammar = pack.grammar(&mode).unwrap();
-    let response = parse(reply, &grammar, &Context::default());
+    let response = parse(reply, &grammar, &ReplyContext::default());
     let verdict = required_markers(&response, &grammar).and(verdict(&response, &grammar));
     take_reply(pack, state, &response, verdict).unwrap()
 }

@@ -136,8 +136,8 @@ fn demo_needs_no_git_identity_or_folder_argument() {
 
     let last: serde_json::Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
     assert_eq!(
-        (&last["event"], &last["stands"]["done"]),
-        (&"standing".into(), &true.into())
+        (&last["event"], &last["next"]["done"]),
+        (&"status".into(), &true.into())
     );
 
     // A second demo in the same folder is refused.

@@ -168,7 +168,7 @@ fn ctrl_c_at_a_question_loses_nothing() {
     assert!(!shown.contains("once more ends it"), "{shown}");
 
     let row = project.run(&["status", "--json"]).json();
-    assert_eq!(row[0]["standing"], "answers", "{row}");
+    assert_eq!(row[0]["status"], "answers", "{row}");
     assert_eq!(row[0]["turns"], 1, "{row}");
 }
 

@@ -3,12 +3,12 @@
 
 mod single;
 
-use agentd::compose::{Counter, Draft, Limits, Request, compose};
+use agentd::compose::{Counter, Draft, ItemLimits, PromptRequest, compose};
 use agentd::models::{
-    ConversationTurn, CountKind, Format, KnowledgeEntry, Mode, ModelSpec, Part, Reliability, Role,
-    State, StateDocument, Tier, TokenizerSpec,
+    ConversationTurn, CountKind, Format, KnowledgeEntry, MessageRole, Mode, ModelSpec, PromptPart,
+    Reliability, State, StateDocument, Tier, TokenizerSpec,
 };
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -131,7 +131,7 @@ impl Case {
              modes: {go: {shown: [knowledge_context]}}\n"
                 .to_owned(),
         );
-        let places = Places::new(Some(folder.path().to_path_buf()), None);
+        let places = SearchPath::new(Some(folder.path().to_path_buf()), None);
         let pack = Pack::load("trial", &places).unwrap();
         (folder, pack)
     }
@@ -170,12 +170,12 @@ impl Case {
         }
     }
 
-    fn request(&self, window: u64) -> Request {
-        Request {
+    fn request(&self, window: u64) -> PromptRequest {
+        PromptRequest {
             instructions: Some(format!("m0m {}", distinct_words(3, self.message))),
             format: Some(self.format),
             model: Some(model(window, self.tier)),
-            ..Request::default()
+            ..PromptRequest::default()
         }
     }
 
@@ -271,7 +271,7 @@ proptest! {
     #[test]
     fn token_counting_changes_only_the_report(case in any_case()) {
         let (_folder, pack) = case.pack();
-        let counted = Request { count: true, ..case.request(4_000) };
+        let counted = PromptRequest { count: true, ..case.request(4_000) };
         let counted = compose(&pack, &case.state(), &counted).unwrap();
         let not_counted = case.draft(&pack, 4_000).unwrap();
         prop_assert_eq!(&counted.segments, &not_counted.segments);
@@ -360,7 +360,7 @@ proptest! {
         state.document.history = vec![ConversationTurn { user: hostile.clone(), assistant: hostile.clone() }];
         let project = serde_json::json!({"title": hostile.clone()});
         state.document.sections.insert("project".to_owned(), project);
-        let request = Request { instructions: Some(hostile.clone()), ..case.request(4_000) };
+        let request = PromptRequest { instructions: Some(hostile.clone()), ..case.request(4_000) };
         let text = compose(&pack, &state, &request).unwrap().text();
         let is_end = |c: char| "\n\r\u{B}\u{C}\u{85}\u{2028}\u{2029}".contains(c);
         let count = |wanted: &dyn Fn(&str) -> bool| text.split(is_end).filter(|line| wanted(line.trim())).count();

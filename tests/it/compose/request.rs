@@ -2,16 +2,16 @@
 
 use agentd::agent::Drivers;
 use agentd::compose::{
-    AssemblyConfig, Counter, FitReport, PromptAssembler, Request, check_tools, compose,
+    AssemblyConfig, Counter, FitReport, PromptAssembler, PromptRequest, check_tools, compose,
 };
 use agentd::models::{
     Catalogue, ConversationTurn, CountKind, Format, Mode, ModelSpec, State, StateDocument,
 };
 use agentd::orchestrator::TurnContext;
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 
-fn report(request: &Request) -> FitReport {
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
+fn report(request: &PromptRequest) -> FitReport {
+    let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
     let state = State::in_mode(Mode::new("architect").unwrap());
     compose(&pack, &state, request).unwrap().fit_report
 }
@@ -20,8 +20,8 @@ fn catalogue() -> &'static Catalogue {
     Catalogue::built_in().unwrap()
 }
 
-fn with_count(request: Request) -> Request {
-    Request {
+fn with_count(request: PromptRequest) -> PromptRequest {
+    PromptRequest {
         count: true,
         ..request
     }
@@ -31,12 +31,12 @@ fn with_count(request: Request) -> Request {
 #[test]
 fn request_uses_the_tokenizer_of_its_model() {
     let o200k = report(&with_count(
-        Request::new("Hello").with_model(catalogue(), "gpt-4o"),
+        PromptRequest::new("Hello").with_model(catalogue(), "gpt-4o"),
     ));
     assert_eq!(o200k.count, CountKind::Exact);
 
     let claude = report(&with_count(
-        Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
+        PromptRequest::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
     ));
     assert_eq!(claude.count, CountKind::Calibrated);
     let ratio = claude.tokens.unwrap() as f64 / o200k.tokens.unwrap() as f64;
@@ -47,29 +47,29 @@ fn request_uses_the_tokenizer_of_its_model() {
 #[test]
 fn model_without_tokenizer_is_not_counted_as_o200k() {
     let model = catalogue().find("claude-sonnet-5").unwrap().clone();
-    let by_hand = report(&with_count(Request {
+    let by_hand = report(&with_count(PromptRequest {
         model: Some(model.clone()),
-        ..Request::new("Hello")
+        ..PromptRequest::new("Hello")
     }));
 
     let built = report(&with_count(
-        Request::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
+        PromptRequest::new("Hello").with_model(catalogue(), "claude-sonnet-5"),
     ));
     assert_eq!(by_hand, built);
 
-    let unheard_of = report(&with_count(Request {
+    let unheard_of = report(&with_count(PromptRequest {
         model: Some(ModelSpec {
             tokenizer: "unheard-of".to_owned(),
             ..model
         }),
-        ..Request::new("Hello")
+        ..PromptRequest::new("Hello")
     }));
     assert_eq!(unheard_of.count, CountKind::Guess);
 }
 
 #[test]
 fn count_without_a_model_is_an_estimate() {
-    let report = report(&with_count(Request::new("Hello")));
+    let report = report(&with_count(PromptRequest::new("Hello")));
     assert_eq!(
         (report.model, report.budget, report.count),
         (None, None, CountKind::Guess)
@@ -78,7 +78,7 @@ fn count_without_a_model_is_an_estimate() {
 
 #[test]
 fn unknown_model_is_medium_with_estimated_counts() {
-    let report = report(&Request::new("Hello").with_model(catalogue(), "nobody-7b"));
+    let report = report(&PromptRequest::new("Hello").with_model(catalogue(), "nobody-7b"));
     assert_eq!(
         (report.window, report.count),
         (Some(32_768), CountKind::Guess)
@@ -87,8 +87,8 @@ fn unknown_model_is_medium_with_estimated_counts() {
 
 #[test]
 fn request_can_be_composed_twice() {
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
-    let request = Request::new("Hello").with_model(catalogue(), "qwen-max");
+    let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
+    let request = PromptRequest::new("Hello").with_model(catalogue(), "qwen-max");
     let [architect, director] = ["architect", "director"].map(|mode| {
         let state = State::in_mode(Mode::new(mode).unwrap());
         compose(&pack, &state, &request).unwrap().text()
@@ -100,8 +100,8 @@ fn request_can_be_composed_twice() {
 
 #[test]
 fn missing_template_error_names_a_source() {
-    let pack = Pack::load("sdd", &Places::default()).unwrap();
-    let error = compose(&pack, &State::default(), &Request::new("Hello")).unwrap_err();
+    let pack = Pack::load("sdd", &SearchPath::default()).unwrap();
+    let error = compose(&pack, &State::default(), &PromptRequest::new("Hello")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TemplateNotFound);
     assert!(error.hint().unwrap().contains("Templates::find"));
 }
@@ -112,7 +112,7 @@ fn types_of_other_crates_are_re_exported() {
     use agentd::indexmap::IndexMap;
     use agentd::serde_json::json;
 
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
     let assembler = PromptAssembler::new(pack, Vec::new()).unwrap();
     let config = AssemblyConfig::new("gpt-4o", Mode::new("architect").unwrap());
     let focus = IndexMap::from([("active_file".to_owned(), "beats.md".to_owned())]);
@@ -135,7 +135,7 @@ fn types_of_other_crates_are_re_exported() {
 #[test]
 fn requests_and_counters_can_be_shared_between_threads() {
     fn assert_send_and_sync<T: Send + Sync>() {}
-    assert_send_and_sync::<Request>();
+    assert_send_and_sync::<PromptRequest>();
     assert_send_and_sync::<Counter>();
     assert_send_and_sync::<Catalogue>();
 }
@@ -143,13 +143,13 @@ fn requests_and_counters_can_be_shared_between_threads() {
 /// The headings of a flat prompt only make sense as a whole, so it is one message.
 #[test]
 fn flat_text_is_one_user_message() {
-    let pack = Pack::load("foreman", &Places::default()).unwrap();
+    let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
     let mut state = State::in_mode(Mode::new("architect").unwrap());
     state.document.history.push(ConversationTurn {
         user: "Hi".to_owned(),
         assistant: "Hello".to_owned(),
     });
-    let draft = compose(&pack, &state, &Request::new("Go on")).unwrap();
+    let draft = compose(&pack, &state, &PromptRequest::new("Go on")).unwrap();
 
     let messages = draft.messages();
     assert_eq!(messages.len(), 1);
@@ -159,9 +159,9 @@ fn flat_text_is_one_user_message() {
     );
     assert!(messages[0].content.contains("ASSISTANT: Hello"));
 
-    let chat = Request {
+    let chat = PromptRequest {
         format: Some(Format::Chat),
-        ..Request::new("Go on")
+        ..PromptRequest::new("Go on")
     };
     let chat = compose(&pack, &state, &chat).unwrap().messages();
     let roles: Vec<&str> = chat.iter().map(|message| message.role).collect();

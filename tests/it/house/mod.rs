@@ -5,3 +5,4 @@ mod examples;
 mod imports;
 mod redteam;
 mod tidy;
+mod wording;

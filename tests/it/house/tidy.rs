@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use agentd::{Pack, Places, pack};
+use agentd::{Pack, SearchPath, pack};
 
 use crate::support::{files_below, repository};
 
@@ -343,7 +343,7 @@ fn shipped_files_are_compiled_in_and_templates_used_by_a_pack() {
         .filter_map(|name| name.strip_prefix("packs/")?.strip_suffix("/pack.yaml"));
     let mut named = BTreeSet::new();
     for name in packs {
-        let pack = Pack::load(name, &Places::default()).unwrap();
+        let pack = Pack::load(name, &SearchPath::default()).unwrap();
         for mode in pack.modes.values() {
             named.extend(
                 mode.templates
@@ -379,7 +379,7 @@ fn every_shipped_text_is_used_by_a_layer() {
     assert_eq!(packs.len(), 5, "{packs:?}");
 
     for name in packs {
-        let pack = Pack::load(name, &Places::default()).unwrap();
+        let pack = Pack::load(name, &SearchPath::default()).unwrap();
         let mut named = BTreeSet::new();
         for layer in &pack.layers {
             for file in layer.files() {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use agentd::config::{CheckCommand, ReviewSettings};
 use agentd::orchestrator::{Workspace, WorkspaceOptions, check_checks, load_settings};
-use agentd::{Error, ErrorKind, Places, ops};
+use agentd::{Error, ErrorKind, SearchPath, ops};
 
 use crate::support::TestProject;
 
@@ -167,7 +167,7 @@ fn scans_are_listed_even_without_their_tool() {
 
 /// Returns the commands in the files of a project, and whether they may run.
 fn check(project: &TestProject) -> Result<(), Error> {
-    let places = Places::new(Some(project.root()), Some(project.user_folder()));
+    let places = SearchPath::new(Some(project.root()), Some(project.user_folder()));
     let commands = ops::check_commands(&load_settings(&places)?.review, &project.root());
     let workspace = Workspace::open(
         project.root(),
@@ -281,7 +281,7 @@ fn init_writes_checks_that_need_their_own_trust() {
         "{text}"
     );
 
-    let places = Places::new(Some(project.root()), None);
+    let places = SearchPath::new(Some(project.root()), None);
     let commands = Some(vec![
         CheckCommand::new("cargo test"),
         CheckCommand::new("npm test"),

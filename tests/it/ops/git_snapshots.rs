@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use agentd::ops::{Changed, Git, Repository, Status, Worktree};
+use agentd::ops::{ChangedFile, FileStatus, Git, Repository, Worktree};
 use tempfile::TempDir;
 
 use crate::support::change_project::git_words;
@@ -48,7 +48,7 @@ impl Project {
     }
 }
 
-fn names(changed: &[Changed]) -> Vec<&str> {
+fn names(changed: &[ChangedFile]) -> Vec<&str> {
     changed.iter().map(|file| file.path.as_str()).collect()
 }
 
@@ -62,7 +62,7 @@ fn tracked_folder_replaced_by_an_ignored_link_is_a_change() {
 
     let changed = project.worktree.changed("main").unwrap();
     assert_eq!(names(&changed), ["src/lib.rs"]);
-    assert_eq!(changed[0].status, Status::Removed);
+    assert_eq!(changed[0].status, FileStatus::Removed);
     let commit = project.worktree.commit("Moved").unwrap().unwrap();
     let listed = git_words(
         &project.worktree.path,

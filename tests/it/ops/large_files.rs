@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use agentd::ops::{DiffLimits, Git, LeftOut, LeftOutKind, Repository, Status};
+use agentd::ops::{DiffLimits, FileStatus, Git, LeftOut, LeftOutKind, Repository};
 
 use super::canary::{commit, git, run};
 use crate::support::TestProject;
@@ -56,7 +56,7 @@ fn diff_lists_huge_files_without_reading_them() {
         [":(glob)*", "sub/untracked.bin", "tracked.bin"].map(left_out_by_size)
     );
 
-    let files: Vec<(&str, &Status)> = diff
+    let files: Vec<(&str, &FileStatus)> = diff
         .files
         .iter()
         .map(|file| (file.path.as_str(), &file.status))
@@ -64,10 +64,10 @@ fn diff_lists_huge_files_without_reading_them() {
     assert_eq!(
         files,
         [
-            ("a.txt", &Status::Modified),
-            (":(glob)*", &Status::Added),
-            ("sub/untracked.bin", &Status::Added),
-            ("tracked.bin", &Status::Modified),
+            ("a.txt", &FileStatus::Modified),
+            (":(glob)*", &FileStatus::Added),
+            ("sub/untracked.bin", &FileStatus::Added),
+            ("tracked.bin", &FileStatus::Modified),
         ]
     );
 }

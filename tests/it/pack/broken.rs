@@ -2,7 +2,7 @@
 
 use agentd::ops::Operations;
 use agentd::pack::{PackReport, ProblemSeverity};
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 
 use crate::support::{TestProject, files_below, repository};
 
@@ -20,7 +20,7 @@ fn incident_project() -> TestProject {
 
 /// Returns the problems as `SEVERITY FILE:LINE:COLUMN: WORDS`, those about unknown operations last.
 fn problems(project: &TestProject) -> Vec<String> {
-    let places = Places::new(Some(project.root()), None);
+    let places = SearchPath::new(Some(project.root()), None);
     let PackReport {
         problems,
         operations,

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use agentd::compose::{Request, compose};
+use agentd::compose::{PromptRequest, compose};
 use agentd::models::{AgentName, Mode, State};
-use agentd::pack::Owner;
-use agentd::{ErrorKind, Pack, Places, Templates};
+use agentd::pack::ProseOwner;
+use agentd::{ErrorKind, Pack, SearchPath, Templates};
 
 use crate::support::{files_below, repository};
 
@@ -31,10 +31,10 @@ fn pack_in_memory_builds_prompts() {
     let pack = Pack::from_files("greeter", files).unwrap();
     assert_eq!(
         (pack.owner, pack.origin.as_str()),
-        (Owner::Memory, "memory:packs/greeter/pack.yaml")
+        (ProseOwner::Memory, "memory:packs/greeter/pack.yaml")
     );
 
-    let draft = compose(&pack, &State::default(), &Request::new("Hello")).unwrap();
+    let draft = compose(&pack, &State::default(), &PromptRequest::new("Hello")).unwrap();
     assert!(draft.text().contains("You greet people."));
     assert_eq!(pack.other_texts()["farewell.md"].body(), "Goodbye.");
     assert_eq!(pack.reloaded().unwrap().texts.len(), 1);
@@ -49,14 +49,14 @@ fn pack_is_equal_from_folder_and_from_memory() {
         (path.to_str().unwrap().to_owned(), text)
     });
     let in_memory = Pack::from_files("bakery", files).unwrap();
-    let user = Places::new(None, Some(repository().join("tests/data")));
+    let user = SearchPath::new(None, Some(repository().join("tests/data")));
 
     let on_disk = Pack::load("bakery", &user).unwrap();
-    assert_eq!(on_disk.owner, Owner::User);
+    assert_eq!(on_disk.owner, ProseOwner::User);
 
     let prompt = |pack: &Pack, mode: &Mode| {
         let state = State::in_mode(mode.clone());
-        compose(pack, &state, &Request::new("Two loaves"))
+        compose(pack, &state, &PromptRequest::new("Two loaves"))
             .unwrap()
             .text()
     };
@@ -92,7 +92,7 @@ fn errors_of_a_pack_in_memory_have_a_location() {
 /// Files of the project override files in memory, which override shipped ones.
 #[test]
 fn files_in_memory_rank_between_user_and_shipped_files() {
-    let shipped = Pack::load("foreman", &Places::default()).unwrap();
+    let shipped = Pack::load("foreman", &SearchPath::default()).unwrap();
     let own = Pack::from_files("foreman", [("identity.md", "You are the cook.")]).unwrap();
     assert_eq!(own.texts["identity.md"].body(), "You are the cook.");
     assert_eq!(own.modes.len(), shipped.modes.len());
@@ -101,7 +101,7 @@ fn files_in_memory_rank_between_user_and_shipped_files() {
     let path = folder.path().join("packs/foreman");
     fs::create_dir_all(&path).unwrap();
     fs::write(path.join("identity.md"), "You are the user's.").unwrap();
-    let places = Places::new(None, Some(folder.path().to_path_buf()))
+    let places = SearchPath::new(None, Some(folder.path().to_path_buf()))
         .with_files([("packs/foreman/identity.md", "You are the cook.")]);
     let users = Pack::load("foreman", &places).unwrap();
     assert_eq!(users.texts["identity.md"].body(), "You are the user's.");
@@ -110,7 +110,7 @@ fn files_in_memory_rank_between_user_and_shipped_files() {
 #[test]
 fn places_with_files_list_packs_and_find_templates() {
     let template = "# Identity\n\nYou plan parties.\n";
-    let places = Places::default()
+    let places = SearchPath::default()
         .with_files([
             ("packs/greeter/pack.yaml", MANIFEST),
             ("packs/greeter/identity.md", "You greet people."),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use agentd::{Pack, Places};
+use agentd::{Pack, SearchPath};
 
 use crate::support::{TestProject, files_below, repository, write};
 
@@ -332,7 +332,7 @@ fn every_shipped_pack_is_clean() {
 #[test]
 fn every_shipped_pack_leaves_room_for_the_reply() {
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
-        let reserve = Pack::load(name, &Places::default())
+        let reserve = Pack::load(name, &SearchPath::default())
             .unwrap()
             .reserve
             .unwrap();
@@ -432,7 +432,7 @@ fn aliases_and_conditions_must_name_existing_parameters() {
     );
     assert_ne!(faulty, actions);
     project.write("agentd/packs/bakery/actions.yaml", faulty);
-    let error = Pack::load("bakery", &Places::new(Some(project.root()), None)).unwrap_err();
+    let error = Pack::load("bakery", &SearchPath::new(Some(project.root()), None)).unwrap_err();
     for fault in [
         "names `large`, which is not in its `enum`",
         "names the unknown parameter `nothing`",

@@ -1,6 +1,6 @@
 //! `state.yaml` and `artifacts.yaml`: faults with their places, and the state of packs other than the foreman.
 
-use agentd::compose::Request;
+use agentd::compose::PromptRequest;
 use agentd::models::{Mode, State, StateDocument};
 use agentd::{ErrorKind, Pack, compose};
 
@@ -153,7 +153,7 @@ fn faults_of_artifact_files_have_their_place() {
 fn pack_without_state_file_shows_its_mode_and_nothing_else() {
     let pack = load(&[]).unwrap();
     let state = State::in_mode(Mode::new("go").unwrap());
-    let request = Request::new("Go on.");
+    let request = PromptRequest::new("Go on.");
     let text = compose(&pack, &state, &request).unwrap().text();
     let state_start = text.find("<session_state>").unwrap();
     assert!(
@@ -186,7 +186,7 @@ fn list_sections_and_words_are_rendered_as_declared() {
             document: document.clone(),
             ..State::in_mode(Mode::new(mode).unwrap())
         };
-        let text = compose(&pack, &state, &Request::new("Go on."))
+        let text = compose(&pack, &state, &PromptRequest::new("Go on."))
             .unwrap()
             .text();
         let (_, rest) = text.split_once("<session_state>\n").unwrap();

@@ -2,14 +2,14 @@
 
 use agentd::models::Mode;
 use agentd::pack::{LintFinding, Prose, Template, lint};
-use agentd::{Pack, Places, pack};
+use agentd::{Pack, SearchPath, pack};
 
 use crate::support::{TestProject, repository};
 
 fn findings(name: &str, text: &str) -> Vec<LintFinding> {
-    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let pack = Pack::load("sdd", &SearchPath::default()).unwrap();
     let prose = Prose {
-        owner: pack::Owner::Project,
+        owner: pack::ProseOwner::Project,
         origin: name.to_owned(),
         text: text.to_owned().into(),
     };
@@ -17,7 +17,7 @@ fn findings(name: &str, text: &str) -> Vec<LintFinding> {
 }
 
 fn shipped_templates() -> Vec<(String, String)> {
-    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let pack = Pack::load("sdd", &SearchPath::default()).unwrap();
     let names = pack.modes.values().flat_map(|mode| mode.templates.clone());
     let read = |name: &String| {
         std::fs::read_to_string(repository().join(format!("templates/system/{name}.md"))).unwrap()
@@ -45,7 +45,7 @@ fn shipped_templates_are_clean() {
 
 #[test]
 fn each_missing_part_is_named() {
-    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let pack = Pack::load("sdd", &SearchPath::default()).unwrap();
     for (name, text) in shipped_templates() {
         let mode = &pack.modes[&Mode::new(name.split_once('-').unwrap().1).unwrap()];
         for section in &pack.sections {

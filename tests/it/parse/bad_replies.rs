@@ -1,29 +1,33 @@
 //! Bad replies: no hang, no data loss, and no unrequested effect.
 
-use agentd::models::{Code, ConversationTurn, Mode, Nonce, Response, State};
+use agentd::models::{ConversationTurn, Mode, Nonce, ProblemCode, Response, State};
 use agentd::orchestrator::{TurnRequest, Workspace, WorkspaceOptions, assemble};
-use agentd::parse::{self, Context, Grammar};
-use agentd::{ErrorKind, Pack, Places};
+use agentd::parse::{self, Grammar, ReplyContext};
+use agentd::{ErrorKind, Pack, SearchPath};
 
 use crate::support::TestProject;
 use crate::support::foreman_pack::{assembler, config, work};
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
-    Pack::load(pack, &Places::default())
+    Pack::load(pack, &SearchPath::default())
         .unwrap()
         .grammar(&Mode::new(mode).unwrap())
         .unwrap()
 }
 
 fn read(reply: impl AsRef<[u8]>) -> Response {
-    parse::parse(reply, &grammar("foreman", "architect"), &Context::default())
+    parse::parse(
+        reply,
+        &grammar("foreman", "architect"),
+        &ReplyContext::default(),
+    )
 }
 
 fn has_no_effect(response: &Response) -> bool {
     response.actions.is_empty() && response.updates.is_empty() && response.markers.is_empty()
 }
 
-fn has_problem(response: &Response, code: Code) -> bool {
+fn has_problem(response: &Response, code: ProblemCode) -> bool {
     response.problems.iter().any(|problem| problem.code == code)
 }
 
@@ -77,7 +81,7 @@ fn odd_bytes_are_kept_or_reported() {
     let broken = read(b"<message>a\xFF\xC3b\xED\xA0\x80</message>".as_slice());
     assert!(
         broken.message.starts_with("a\u{FFFD}\u{FFFD}b\u{FFFD}")
-            && has_problem(&broken, Code::InvalidUtf8)
+            && has_problem(&broken, ProblemCode::InvalidUtf8)
     );
 
     let marked = read("\u{FEFF}<message>Fine.</message>");
@@ -112,9 +116,9 @@ fn large_json_reply_is_parsed_within_bounds() {
         item.repeat(20_000).trim_end_matches(',')
     );
     let prompt = "What the prompt says is long enough to be looked at.\n".repeat(1_000);
-    let context = Context {
+    let context = ReplyContext {
         sent: vec![&prompt],
-        ..Context::default()
+        ..ReplyContext::default()
     };
 
     let response = parse::parse(&reply, &grammar("foreman", "architect"), &context);
@@ -133,9 +137,9 @@ fn large_json_reply_is_parsed_within_bounds() {
 #[test]
 fn prompt_full_of_examples_is_scanned_once() {
     let prompt = format!("{}<key>k</key>", "<key>text</key>\n".repeat(60_000));
-    let context = Context {
+    let context = ReplyContext {
         sent: vec![&prompt],
-        ..Context::default()
+        ..ReplyContext::default()
     };
     let reply = "<action type=\"save_decision\"><category>world</category><key>text</key><value>two</value></action>";
     let response = parse::parse(reply, &grammar("foreman", "architect"), &context);
@@ -183,10 +187,10 @@ fn repeats_itself(draft: &agentd::compose::Draft, grammar: &Grammar) {
         .collect();
 
     for nonce in [None, Some("preview")] {
-        let context = Context {
+        let context = ReplyContext {
             sent: sent.clone(),
             nonce,
-            ..Context::default()
+            ..ReplyContext::default()
         };
         let response = parse::parse(&prompt, grammar, &context);
         assert!(has_no_effect(&response), "{nonce:?}: {response:?}");

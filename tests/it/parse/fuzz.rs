@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use agentd::models::{CallOutcome, Marker, Mode, Response};
-use agentd::parse::{self, Context, Grammar};
-use agentd::{Pack, Places, ReviewResult};
+use agentd::parse::{self, Grammar, ReplyContext};
+use agentd::{Pack, ReviewResult, SearchPath};
 
 use crate::support::reply_case::all_replies;
 
@@ -150,7 +150,7 @@ pub(crate) fn check_response(
     reply: &[u8],
     response: &Response,
     grammar: &Grammar,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) {
     let spans = response.problems.iter().map(|problem| &problem.span);
     let spans = spans.chain(response.actions.iter().map(|action| &action.span));
@@ -208,7 +208,7 @@ pub(crate) fn check_response(
 /// The grammars that the replies are parsed with.
 pub(crate) fn grammars() -> Vec<Grammar> {
     let grammar = |pack: &str, mode: &str| {
-        Pack::load(pack, &Places::default())
+        Pack::load(pack, &SearchPath::default())
             .unwrap()
             .grammar(&Mode::new(mode).unwrap())
             .unwrap()
@@ -221,8 +221,8 @@ pub(crate) fn grammars() -> Vec<Grammar> {
     ]
 }
 
-fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
-    Context {
+fn context<'a>(chance: &mut Chance, sent: &'a str) -> ReplyContext<'a> {
+    ReplyContext {
         sent: if chance.below(3) == 0 {
             vec![sent]
         } else {
@@ -243,7 +243,7 @@ fn context<'a>(chance: &mut Chance, sent: &'a str) -> Context<'a> {
             ])
             .clone(),
         nonce: Some(NONCE).filter(|_| chance.below(2) == 0),
-        ..Context::default()
+        ..ReplyContext::default()
     }
 }
 

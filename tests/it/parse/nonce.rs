@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use agentd::agent::{Call, Driver, Limits, Replay, Running, Salvaged, Scripted};
+use agentd::agent::{AgentCall, Driver, Limits, RecoveredCall, Replay, RunningCall, Scripted};
 use agentd::compose::Counter;
 use agentd::models::{Mode, Nonce, Permission, Reply, State, TokenizerSpec};
 use agentd::orchestrator::{
@@ -42,7 +42,7 @@ struct Recorder(Mutex<Vec<String>>, Replay);
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self(Mutex::default(), Replay::new(Reply::of("Fine.")))
+        Self(Mutex::default(), Replay::new(Reply::from_text("Fine.")))
     }
 }
 
@@ -51,12 +51,12 @@ impl Driver for Recorder {
         false
     }
 
-    fn start(&self, call: &Call<'_>) -> Result<Box<dyn Running + '_>> {
+    fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>> {
         self.0.lock().unwrap().push(call.prompt.to_owned());
         self.1.start(call)
     }
 
-    fn salvage(&self, _: &Path, _: &str) -> Result<Option<Salvaged>> {
+    fn salvage(&self, _: &Path, _: &str) -> Result<Option<RecoveredCall>> {
         Ok(None)
     }
 }
@@ -423,7 +423,7 @@ fn layer_that_names_the_nonce_keeps_working() {
 fn script_answers_with_the_nonce_of_its_prompt() {
     let send = |prompt: &str, reply: &str| {
         let script = format!("format: 1\nturns:\n  - reply: '{reply}'\n");
-        let call = Call {
+        let call = AgentCall {
             prompt,
             format: agentd::models::Format::Xml,
             max_output: None,

@@ -1,7 +1,7 @@
 //! Properties of every prefix of a reply, and of every text that a reply quotes.
 
 use agentd::models::{CallOutcome, Marker, Response};
-use agentd::parse::{self, Context, Grammar};
+use agentd::parse::{self, Grammar, ReplyContext};
 use agentd::{ErrorKind, ReviewResult};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,10 +20,10 @@ fn known_truncated_prefix_has_no_effect() {
         } else {
             vec![sent.as_str()]
         };
-        let context = Context {
+        let context = ReplyContext {
             sent,
             outcome: CallOutcome::Cut,
-            ..Context::default()
+            ..ReplyContext::default()
         };
         for end in 0..=reply.len() {
             let response = parse::parse(&reply[..end], grammar, &context);
@@ -160,9 +160,9 @@ impl Wrap {
 
 fn verdict(reply: &str, sent: &[&str]) -> Result<Option<ReviewResult>, ErrorKind> {
     let grammar = Grammar::any_review();
-    let context = Context {
+    let context = ReplyContext {
         sent: sent.to_vec(),
-        ..Context::default()
+        ..ReplyContext::default()
     };
     parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
 }
@@ -191,7 +191,7 @@ proptest! {
     fn prefix_has_no_effect_the_reply_lacks(reply in well_formed()) {
         let mut grammar = grammars().swap_remove(2);
         grammar.verdicts = ReviewResult::ALL.to_vec();
-        let whole = parse::parse(&reply, &grammar, &Context::default());
+        let whole = parse::parse(&reply, &grammar, &ReplyContext::default());
         let known = effects(&whole);
 
         // Two updates of one target with different texts invalidate each other. Before the second
@@ -199,7 +199,7 @@ proptest! {
         let refused: Vec<String> = whole.proposals.iter().map(|proposal| proposal.what.to_string()).collect();
 
         for end in (0..reply.len()).filter(|&end| reply.is_char_boundary(end)) {
-            let part = parse::parse(&reply[..end], &grammar, &Context::default());
+            let part = parse::parse(&reply[..end], &grammar, &ReplyContext::default());
             for effect in effects(&part) {
                 let contradicted = refused.iter().any(|what| {
                     what.strip_prefix("content_update ").is_some_and(|target| effect.starts_with(target))
@@ -285,9 +285,9 @@ const NONCE_OF_TURN: &str = "k3f9x2ab";
 
 fn verdict_with_run(reply: &str) -> Result<Option<ReviewResult>, ErrorKind> {
     let grammar = Grammar::any_review();
-    let context = Context {
+    let context = ReplyContext {
         nonce: Some(NONCE_OF_TURN),
-        ..Context::default()
+        ..ReplyContext::default()
     };
     parse::verdict(&parse::parse(reply, &grammar, &context), &grammar).map_err(|error| error.kind())
 }

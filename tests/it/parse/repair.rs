@@ -2,8 +2,8 @@
 
 use agentd::models::{Mode, Response};
 use agentd::pack::Pack;
-use agentd::parse::{self, Context, Grammar, Repair, RepairKind, find_repair, merge_answer};
-use agentd::{ErrorKind, Places, ReviewResult, UnifiedPrompt};
+use agentd::parse::{self, Grammar, Repair, RepairKind, ReplyContext, find_repair, merge_answer};
+use agentd::{ErrorKind, ReviewResult, SearchPath, UnifiedPrompt};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::support::TestProject;
 const RUN: &str = "k3f9";
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
-    Pack::load(pack, &Places::default())
+    Pack::load(pack, &SearchPath::default())
         .unwrap()
         .grammar(&Mode::new(mode).unwrap())
         .unwrap()
@@ -23,9 +23,9 @@ fn read(reply: &str, grammar: &Grammar) -> Response {
     parse::parse(
         reply,
         grammar,
-        &Context {
+        &ReplyContext {
             nonce: Some(RUN),
-            ..Context::default()
+            ..ReplyContext::default()
         },
     )
 }

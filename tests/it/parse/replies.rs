@@ -1,7 +1,7 @@
 //! Rules that hold for all replies. Single replies are case files under `tests/cases/reply`.
 
-use agentd::models::{Code, Severity};
-use agentd::parse::{self, Context, Grammar};
+use agentd::models::{ProblemCode, Severity};
+use agentd::parse::{self, Grammar, ReplyContext};
 use agentd::{ErrorKind, ReviewResult};
 
 use crate::support::reply_case::ReplyCase;
@@ -60,7 +60,8 @@ fn hostile_replies_are_parsed_completely() {
     for shape in shapes {
         let reply = shape.repeat(30_000 / shape.len());
         for end in ["", "</review>", "</content_update>", "\n\n`"] {
-            let response = parse::parse(format!("{reply}{end}"), &grammar, &Context::default());
+            let response =
+                parse::parse(format!("{reply}{end}"), &grammar, &ReplyContext::default());
             assert_eq!(
                 parse::verdict(&response, &grammar).unwrap_err().kind(),
                 ErrorKind::MissingReviewMarker
@@ -71,7 +72,7 @@ fn hostile_replies_are_parsed_completely() {
     let runs: String = (1..2_000)
         .map(|length| format!("{} ", "`".repeat(length)))
         .collect();
-    let _read = parse::parse(&runs, &grammar, &Context::default());
+    let _read = parse::parse(&runs, &grammar, &ReplyContext::default());
 }
 
 /// Text in a quote, a fence, a comment or a thought never makes the verdict milder. Without a
@@ -94,7 +95,7 @@ fn wrapped_text_never_moves_a_verdict_towards_pass() {
     ];
     let verdict = |reply: &str| {
         parse::verdict(
-            &parse::parse(reply, &grammar, &Context::default()),
+            &parse::parse(reply, &grammar, &ReplyContext::default()),
             &grammar,
         )
         .ok()
@@ -140,7 +141,7 @@ fn alternative_tag_names_are_parsed() {
         .insert("urteil".to_owned(), "review".to_owned());
     let reply = "<mensaje>Hola.</mensaje> fuera <Urteil>REJECTED</Urteil>";
 
-    let response = parse::parse(reply, &grammar, &Context::default());
+    let response = parse::parse(reply, &grammar, &ReplyContext::default());
     assert_eq!(
         (response.message.as_str(), response.stray.as_str()),
         ("Hola.", "fuera")
@@ -157,7 +158,7 @@ fn every_code_is_documented() {
     let page =
         std::fs::read_to_string(crate::support::repository().join("docs/reference/replies.md"))
             .unwrap();
-    for code in Code::ALL {
+    for code in ProblemCode::ALL {
         let severity = if code.severity() == Severity::Note {
             "note"
         } else {

@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use agentd::Places;
+use agentd::SearchPath;
 use agentd::models::{Mode, Response};
 use agentd::pack::Pack;
-use agentd::parse::{self, Context, Grammar, Stream};
+use agentd::parse::{self, Grammar, ReplyContext, Stream};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ use crate::support::{case_names, read_case};
 fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     grammar: &Grammar,
-    context: &Context<'_>,
+    context: &ReplyContext<'_>,
 ) -> (String, Response) {
     let mut stream = Stream::new(grammar);
     let mut shown: String = pieces.into_iter().map(|piece| stream.push(piece)).collect();
@@ -29,7 +29,7 @@ fn read<'a>(
 /// A grammar with actions, updates, verdicts and speakers.
 fn grammar() -> &'static Grammar {
     static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
-        let pack = Pack::load("foreman", &Places::default()).unwrap();
+        let pack = Pack::load("foreman", &SearchPath::default()).unwrap();
         let grammar = pack.grammar(&Mode::new("architect").unwrap()).unwrap();
         Grammar {
             speakers: vec!["USER".to_owned(), "ASSISTANT".to_owned()],
@@ -41,7 +41,7 @@ fn grammar() -> &'static Grammar {
 
 /// Returns the whole streamed text of a reply.
 fn streamed_text(reply: &str) -> String {
-    read([reply.as_bytes()], grammar(), &Context::default()).0
+    read([reply.as_bytes()], grammar(), &ReplyContext::default()).0
 }
 
 /// Parses every case byte by byte, and split in two: at each position of a short reply, at every
@@ -132,7 +132,7 @@ fn text_of_a_well_formed_reply_is_its_message() {
                 let (shown, response) = read(
                     reply.as_bytes().chunks(size),
                     grammar(),
-                    &Context::default(),
+                    &ReplyContext::default(),
                 );
                 assert_eq!(response.message, message.trim(), "{reply}");
                 assert_eq!(shown, response.message, "{reply}");
@@ -310,7 +310,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
     for reply in replies {
         let text = String::from_utf8_lossy(reply);
         assert_eq!(
-            read(reply.chunks(1), grammar(), &Context::default()).0,
+            read(reply.chunks(1), grammar(), &ReplyContext::default()).0,
             streamed_text(&text),
             "{text:?}"
         );
@@ -318,7 +318,7 @@ fn invalid_bytes_are_replaced_as_in_a_whole_reply() {
 
     let bytes = b"a\xFF\xE6\xBCb\xF0\x9F\x98";
     assert_eq!(
-        read(bytes.chunks(1), grammar(), &Context::default()).0,
+        read(bytes.chunks(1), grammar(), &ReplyContext::default()).0,
         "a\u{FFFD}\u{FFFD}b\u{FFFD}"
     );
 }
@@ -361,11 +361,15 @@ fn hostile_replies_are_streamed_completely() {
         }
         assert!(length <= reply.len(), "{shape}");
         let reply = shape.repeat(4_000 / shape.len());
-        let (text, response) = read(reply.as_bytes().chunks(9), grammar(), &Context::default());
+        let (text, response) = read(
+            reply.as_bytes().chunks(9),
+            grammar(),
+            &ReplyContext::default(),
+        );
         assert!(text.len() <= 2 * reply.len(), "{shape}");
         assert_eq!(
             response,
-            parse::parse(&reply, grammar(), &Context::default()),
+            parse::parse(&reply, grammar(), &ReplyContext::default()),
             "{shape}"
         );
     }
@@ -388,7 +392,7 @@ fn long_remainder_is_emitted_at_the_end() {
             "",
             "{start}"
         );
-        let (shown, _) = stream.finish(&Context::default());
+        let (shown, _) = stream.finish(&ReplyContext::default());
         assert!(shown.ends_with(rest.trim_end()), "{start}");
     }
 }
@@ -480,7 +484,7 @@ proptest! {
         reply in any_bytes(),
         sizes in vec(prop_oneof![1_usize..4, 1_usize..40], 1..20),
     ) {
-        let (grammar, context) = (grammar(), Context::default());
+        let (grammar, context) = (grammar(), ReplyContext::default());
         let whole = read([reply.as_slice()], grammar, &context);
         prop_assert_eq!(&whole.1, &parse::parse(&reply, grammar, &context));
         prop_assert_eq!(&read(reply.chunks(1), grammar, &context), &whole);
@@ -542,7 +546,7 @@ proptest! {
     /// reply is malformed.
     #[test]
     fn text_equals_the_message_of_plain_replies(reply in any_message()) {
-        let (shown, response) = read(reply.as_bytes().chunks(4), grammar(), &Context::default());
+        let (shown, response) = read(reply.as_bytes().chunks(4), grammar(), &ReplyContext::default());
         let harmless = ["quoted_effect", "cut_tag", "repeated_effect"];
         let plain = response.problems.iter().all(|problem| harmless.contains(&problem.code.name()));
         if plain && response.stray.is_empty() {

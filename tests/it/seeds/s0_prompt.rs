@@ -1,7 +1,7 @@
 //! Every requirement and scenario of the Unified Prompt System, under its original title.
 
 use agentd::models::prompt::{ContextItem, ContextKind, UnifiedPrompt};
-use agentd::{ErrorKind, Places, Templates};
+use agentd::{ErrorKind, SearchPath, Templates};
 use roxmltree::Document;
 use serde_json::{Value, json};
 
@@ -318,7 +318,7 @@ fn scenario_rendering_context_files() {
 
 #[test]
 fn scenario_error_handling_for_missing_templates() {
-    let templates = Templates::new(Places::default());
+    let templates = Templates::new(SearchPath::default());
     let (agent, mode) = (
         agentd::models::AgentName::new("gemini"),
         agentd::models::Mode::new("invalid-phase"),

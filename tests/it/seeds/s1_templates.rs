@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agentd::models::{AgentName, Mode};
 use agentd::orchestrator::parse_review_marker;
 use agentd::pack::SystemTemplateMetadata;
-use agentd::{ErrorKind, Pack, Places, ReviewResult, Templates, inject_variables};
+use agentd::{ErrorKind, Pack, ReviewResult, SearchPath, Templates, inject_variables};
 use serde_json::{Value, json};
 
 use crate::support::{TestProject, capture_log, repository, write};
@@ -15,7 +15,7 @@ const PHASES: [&str; 5] = ["plan", "challenge", "implement", "review", "archive"
 
 fn shipped(agent: &str, phase: &str) -> String {
     let (agent, phase) = (AgentName::new(agent).unwrap(), Mode::new(phase).unwrap());
-    Templates::new(Places::default())
+    Templates::new(SearchPath::default())
         .load_system_template(&agent, &phase)
         .unwrap()
 }
@@ -368,7 +368,7 @@ fn data_model_variables_are_detected_without_a_list() {
 
 #[test]
 fn interface_load_system_template() {
-    let templates = Templates::new(Places::default());
+    let templates = Templates::new(SearchPath::default());
     let (claude, implement) = (
         AgentName::new("claude").unwrap(),
         Mode::new("implement").unwrap(),
@@ -416,7 +416,7 @@ fn scenario_falling_back_to_base_template_when_agent_specific_is_missing() {
             .exists()
     );
 
-    let templates = Templates::new(Places::default());
+    let templates = Templates::new(SearchPath::default());
     let (gemini, archive) = (
         AgentName::new("gemini").unwrap(),
         Mode::new("archive").unwrap(),
@@ -523,7 +523,7 @@ fn scenario_instruction_for_outputting_review_markers() {
 fn templates_are_cached_until_reloaded_and_shared_between_threads() {
     let project = TestProject::new();
     project.write("templates/system/BASE-plan.md", "old");
-    let places = Places::new(Some(project.root()), None);
+    let places = SearchPath::new(Some(project.root()), None);
     let templates = Arc::new(Templates::new(places));
     let load = |templates: &Templates| {
         templates
@@ -559,5 +559,5 @@ fn metadata_type_serialises_as_specified() {
         serde_json::to_value(metadata).unwrap(),
         json!({"agent": "BASE", "phase": "plan", "variables": ["A"]})
     );
-    assert!(Pack::load("sdd", &Places::default()).is_ok());
+    assert!(Pack::load("sdd", &SearchPath::default()).is_ok());
 }

@@ -11,7 +11,7 @@ use agentd::orchestrator::{
     Orchestrator, Run, TurnContext, TurnRequest, Workspace, WorkspaceOptions, assemble,
     assemble_context, next_state, parse_review_marker,
 };
-use agentd::store::{MemoryStore, Store, Turns};
+use agentd::store::{MemoryStore, Store, TurnQuery};
 use agentd::{ContextKind, Error, ErrorKind, ReviewResult, UnifiedPrompt};
 
 use crate::support::recording_agent::{
@@ -448,7 +448,7 @@ fn flow_run_phase_returns_reply_markers_and_usage() {
     assert_eq!(usage, expected);
 
     let rows = store
-        .turns(&Turns {
+        .turns(&TurnQuery {
             session: None,
             newest: 9,
         })
@@ -532,7 +532,7 @@ fn flow_run_phase_returns_typed_errors() {
         assert_eq!(error.kind(), kind, "{agent} {change} {phase}: {error:#}");
         assert!(
             store
-                .turns(&Turns {
+                .turns(&TurnQuery {
                     session: None,
                     newest: 9
                 })

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use agentd::compose::{ProjectMemory, PromptBuilder, RelevantRules, Variables};
 use agentd::orchestrator::ProjectFiles;
-use agentd::{Error, ErrorKind, Pack, Places, Result};
+use agentd::{Error, ErrorKind, Pack, Result, SearchPath};
 use serde_json::{Map, Value, json};
 
 use crate::support::{TestProject, capture_log, repository};
@@ -22,7 +22,7 @@ pub(crate) fn builder_in<'m>(project: &TestProject) -> PromptBuilder<'m> {
 }
 
 fn pack_in(project: &TestProject) -> Pack {
-    Pack::load("taskqueue", &Places::new(Some(project.root()), None)).unwrap()
+    Pack::load("taskqueue", &SearchPath::new(Some(project.root()), None)).unwrap()
 }
 
 /// The body of a shipped template, without its front matter.

@@ -1,7 +1,7 @@
 //! Templates of Prompt Builder: loaded, rendered, cached and reloaded.
 
 use agentd::compose::Variables;
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 use serde_json::json;
 
 use crate::seeds::s3_builder::{
@@ -11,7 +11,7 @@ use crate::support::TestProject;
 
 #[test]
 fn template_loading_parses_the_front_matter() {
-    let pack = Pack::load("taskqueue", &Places::default()).unwrap();
+    let pack = Pack::load("taskqueue", &SearchPath::default()).unwrap();
     let expected: [(&str, &str, &[&str]); 6] = [
         ("supervisor", "identity", &[]),
         ("task-agent", "identity", &[]),

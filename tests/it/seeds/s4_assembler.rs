@@ -2,7 +2,7 @@
 
 use agentd::compose::{AssemblyConfig, Counter, PromptAssembler, budgets};
 use agentd::models::{Mode, Reliability, StateDocument, Tier, TokenizerSpec};
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 use indexmap::IndexMap;
 
 use crate::support::foreman_pack::{
@@ -318,7 +318,7 @@ fn section_10_1_clear_cache() {
     let project = TestProject::new();
     let identity = "agentd/packs/foreman/identity.md";
     project.write(identity, "# THE FOREMAN\n\nThe old one.\n");
-    let pack = Pack::load("foreman", &Places::new(Some(project.root()), None)).unwrap();
+    let pack = Pack::load("foreman", &SearchPath::new(Some(project.root()), None)).unwrap();
     let assembler = PromptAssembler::new(pack, Vec::new()).unwrap();
     let assemble = || {
         let work = StateDocument::default();

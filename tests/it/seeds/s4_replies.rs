@@ -1,7 +1,7 @@
 //! S4, sections 7 and 8: replies in the form that the foreman pack describes, and in other forms.
 
 use agentd::models::{CallOutcome, Mode, Response};
-use agentd::parse::{self, Context, Grammar};
+use agentd::parse::{self, Grammar, ReplyContext};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn grammar(mode: &str) -> Grammar {
 }
 
 fn read(mode: &str, reply: &str) -> Response {
-    parse::parse(reply, &grammar(mode), &Context::default())
+    parse::parse(reply, &grammar(mode), &ReplyContext::default())
 }
 
 /// The structure of 7.1, with values in place of its words in brackets.
@@ -295,16 +295,16 @@ fn small_model_replies_have_no_unrequested_effect() {
     let prompt = "Every response MUST use these XML tags:\n<thinking>short internal reasoning</thinking>\n\
                   <message>what the writer sees</message>\n<action type=\"save_decision\"><category>character</category>\
                   <key>name</key><value>text</value></action>\n";
-    let context = Context {
+    let context = ReplyContext {
         ours: vec![prompt],
         sent: vec![prompt],
-        ..Context::default()
+        ..ReplyContext::default()
     };
     let mut keys = Vec::new();
 
     for reply in &replies {
         let is_cut = reply["finish"] == "length";
-        let context = Context {
+        let context = ReplyContext {
             outcome: if is_cut {
                 CallOutcome::Cut
             } else {

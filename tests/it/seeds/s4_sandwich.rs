@@ -1,7 +1,7 @@
 //! The Context Sandwich of Universal Agent Instruction Architecture: sections 4, 5 and 8.1 to 8.2, and Appendix A.
 
 use agentd::models::{Reliability, StateDocument, Tier, ValueKind};
-use agentd::{ErrorKind, Pack, Places};
+use agentd::{ErrorKind, Pack, SearchPath};
 use roxmltree::Node;
 
 use crate::support::foreman_pack::{
@@ -540,7 +540,7 @@ modes:
             "agentd/packs/small/actions.yaml",
             file("tests/data/pack/section_8_2_actions.yaml"),
         );
-    let small = Pack::load("small", &Places::new(Some(project.root()), None)).unwrap();
+    let small = Pack::load("small", &SearchPath::new(Some(project.root()), None)).unwrap();
     let names: Vec<_> = small.actions.keys().collect();
     assert_eq!(
         names,

@@ -1,6 +1,6 @@
 //! The session state of Universal Agent Instruction Architecture, section 6, read back by an independent XML parser.
 
-use agentd::compose::{Counter, Request};
+use agentd::compose::{Counter, PromptRequest};
 use agentd::models::{ArtifactProgress, ArtifactStatus, Catalogue, State, StateDocument};
 use agentd::{ErrorKind, compose};
 use roxmltree::Node;
@@ -694,13 +694,13 @@ fn section_6_compose_and_the_assembler_agree() {
         .flat_map(|mode| MODEL_OF_TIER.map(|model| (mode, model)))
     {
         let spec = catalogue.find(model).unwrap().clone();
-        let request = Request {
+        let request = PromptRequest {
             instructions: Some("Go on.".into()),
             counter: Some(std::sync::Arc::new(Counter::new(
                 catalogue.tokenizer(&spec),
             ))),
             model: Some(spec),
-            ..Request::default()
+            ..PromptRequest::default()
         };
         let mode_name = agentd::models::Mode::new(mode).unwrap();
         let state = State {

@@ -7,7 +7,7 @@ use agentd::apply::{collect_findings, overruled_by};
 use agentd::models::{Finding, FindingWords, Mode, TurnResult};
 use agentd::ops::noted;
 use agentd::spec::read_findings;
-use agentd::{Pack, Places, ReviewResult};
+use agentd::{Pack, ReviewResult, SearchPath};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -15,7 +15,7 @@ use proptest::sample::select;
 use crate::support::repository;
 
 fn load(name: &str) -> Pack {
-    Pack::load(name, &Places::default()).unwrap()
+    Pack::load(name, &SearchPath::default()).unwrap()
 }
 
 fn words(pack: &Pack) -> FindingWords {

@@ -17,12 +17,14 @@ use std::time::{Duration, SystemTime};
 
 use agentd::ErrorKind;
 use agentd::models::{
-    Amount, Answered, BlobId, CallOutcome, Decision, Event, Format, HeldSession, Holder, Intent,
-    Marker, Mode, Nonce, Opened, OperationId, Permission, Process, ReviewResult, SegmentRef,
-    SessionId, Started, StateDocument, StepOutcome, StepResult, StepTrigger, TurnRow, UsageMetrics,
-    UsageRow, Why,
+    Amount, BlobId, CallEnd, CallOutcome, CallReason, ChangeOrigin, Decision, Event, Format,
+    HeldSession, Intent, LeaseHolder, Marker, Mode, Nonce, OperationId, Permission,
+    ProcessIdentity, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome, StepResult,
+    StepTrigger, TurnRow, TurnStart, UsageMetrics, UsageRow,
 };
-use agentd::store::{Claim, Entry, Lease, MemoryStore, SqliteStore, Store, Turns, blob_id};
+use agentd::store::{
+    ClaimResult, Lease, LedgerEntry, MemoryStore, SqliteStore, Store, TurnQuery, blob_id,
+};
 
 /// Runs a test on every kind of store, new and empty.
 #[expect(clippy::print_stdout, reason = "a failing test names its store")]
@@ -44,15 +46,15 @@ fn at(milliseconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + milliseconds)
 }
 
-fn holder(name: &str) -> Holder {
+fn holder(name: &str) -> LeaseHolder {
     let (boot, namespace) = ("b00t".to_owned(), "pid:[1]".to_owned());
-    let process = Process {
+    let process = ProcessIdentity {
         pid: 42,
         started: u64::MAX,
         boot,
         namespace,
     };
-    Holder {
+    LeaseHolder {
         name: name.to_owned(),
         process,
     }
@@ -63,8 +65,8 @@ fn claim(store: &dyn Store, name: &str) -> Lease {
         .claim(&session(name), &holder("agentd turn"), None, at(0))
         .unwrap()
     {
-        Claim::Granted(lease) => lease,
-        Claim::Busy(held) => panic!("{held:?}"),
+        ClaimResult::Granted(lease) => lease,
+        ClaimResult::Busy(held) => panic!("{held:?}"),
     }
 }
 
@@ -86,8 +88,8 @@ fn segment(text: &str) -> SegmentRef {
 }
 
 /// A turn whose prompt is one segment, `prompt`, and whose fit report is `fit`.
-fn started(turn: u64) -> Started {
-    Started {
+fn started(turn: u64) -> TurnStart {
+    TurnStart {
         turn,
         mode: Mode::new("plan").unwrap(),
         agent: "claude".to_owned(),
@@ -117,7 +119,7 @@ fn called(turn: u64, call: u64, run: &str, reserved: Amount) -> Event {
     Event::Called {
         turn,
         call,
-        why: Why::Ask,
+        why: CallReason::Ask,
         prompt: Vec::new(),
         run: run.to_owned(),
         reserved,
@@ -126,8 +128,8 @@ fn called(turn: u64, call: u64, run: &str, reserved: Amount) -> Event {
 }
 
 /// A call's end with the reply `reply`.
-fn answered(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> Answered {
-    Answered {
+fn answered(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> CallEnd {
+    CallEnd {
         turn,
         call,
         end: CallOutcome::Ok,
@@ -158,10 +160,10 @@ const TEXTS: [&[u8]; 3] = [b"prompt", b"fit", b"reply"];
 fn commit(store: &dyn Store, lease: &Lease, events: &[Event]) -> agentd::Result<()> {
     store.commit(
         lease,
-        &Entry {
+        &LedgerEntry {
             events,
             blobs: &TEXTS,
-            ..Entry::default()
+            ..LedgerEntry::default()
         },
         at(0),
     )
@@ -169,7 +171,7 @@ fn commit(store: &dyn Store, lease: &Lease, events: &[Event]) -> agentd::Result<
 
 fn all_turns(store: &dyn Store) -> Vec<TurnRow> {
     store
-        .turns(&Turns {
+        .turns(&TurnQuery {
             session: None,
             newest: usize::MAX,
         })
@@ -185,7 +187,7 @@ fn locked_session_is_refused_with_holder_and_time() {
             .unwrap();
         assert_eq!(
             first,
-            Claim::Granted(Lease {
+            ClaimResult::Granted(Lease {
                 session: name.clone(),
                 fence: 1
             })
@@ -203,7 +205,7 @@ fn locked_session_is_refused_with_holder_and_time() {
             let second = store
                 .claim(&name, &holder("agentd resume"), over, at(9))
                 .unwrap();
-            assert_eq!(second, Claim::Busy(held.clone()), "{over:?}");
+            assert_eq!(second, ClaimResult::Busy(held.clone()), "{over:?}");
         }
 
         assert_eq!(claim(store, "another").fence, 1);
@@ -221,7 +223,7 @@ fn stolen_lease_cannot_write() {
             .unwrap();
         assert_eq!(
             taken,
-            Claim::Granted(Lease {
+            ClaimResult::Granted(Lease {
                 session: name.clone(),
                 fence: 2
             })
@@ -328,7 +330,7 @@ fn every_event() -> Vec<Event> {
             call: 1,
             process: holder("x").process,
         },
-        Event::Answered(Box::new(Answered {
+        Event::Answered(Box::new(CallEnd {
             end,
             usage,
             ..answered(1, 1, tokens(3), 10)
@@ -366,7 +368,7 @@ fn every_event() -> Vec<Event> {
                 text: None,
             },
         },
-        Event::Opened(Box::new(Opened {
+        Event::Opened(Box::new(ChangeOrigin {
             pack: "sdd".to_owned(),
             request: "Add login".to_owned(),
             base: "0a1b".to_owned(),
@@ -391,10 +393,10 @@ fn events_round_trip() {
             store
                 .commit(
                     lease,
-                    &Entry {
+                    &LedgerEntry {
                         events,
                         blobs: &TEXTS,
-                        ..Entry::default()
+                        ..LedgerEntry::default()
                     },
                     now,
                 )
@@ -486,10 +488,10 @@ fn events_must_name_existing_texts() {
             let record = || {
                 store.commit(
                     &lease,
-                    &Entry {
+                    &LedgerEntry {
                         events,
                         blobs: &blobs,
-                        ..Entry::default()
+                        ..LedgerEntry::default()
                     },
                     at(0),
                 )
@@ -506,9 +508,9 @@ fn events_must_name_existing_texts() {
             store
                 .commit(
                     &other,
-                    &Entry {
+                    &LedgerEntry {
                         blobs: &[text],
-                        ..Entry::default()
+                        ..LedgerEntry::default()
                     },
                     at(0),
                 )
@@ -531,9 +533,9 @@ fn texts_are_found_only_by_hash() {
             store
                 .commit(
                     &lease,
-                    &Entry {
+                    &LedgerEntry {
                         blobs,
-                        ..Entry::default()
+                        ..LedgerEntry::default()
                     },
                     at(0),
                 )
@@ -594,7 +596,7 @@ fn turn_is_one_row_from_start_to_reply() {
             tokens: 40,
             micro_dollars: 7,
         };
-        let first = Answered {
+        let first = CallEnd {
             end: CallOutcome::Cut,
             ..answered(1, 1, spent, 1_500)
         };
@@ -637,7 +639,7 @@ fn turns_are_listed_newest_last_up_to_the_limit() {
             commit(store, lease, &[Event::Started(Box::new(started(turn)))]).unwrap();
         }
         let list = |session: Option<&SessionId>, newest| {
-            let rows = store.turns(&Turns { session, newest }).unwrap();
+            let rows = store.turns(&TurnQuery { session, newest }).unwrap();
             rows.iter()
                 .map(|row| format!("{}{}", row.session, row.turn))
                 .collect::<Vec<_>>()
@@ -743,7 +745,7 @@ fn usage_is_summed_by_session_agent_and_model() {
     for_each_store(|store| {
         let take = |lease: &Lease, turn, agent: &str, model: Option<&str>, spent: &[u64]| {
             let agent = agent.to_owned();
-            let begun = Started {
+            let begun = TurnStart {
                 agent,
                 model: model.map(str::to_owned),
                 ..started(turn)

@@ -1,6 +1,6 @@
 //! Measured figures: token counts reported by calls, and their effect on prompts.
 
-use agentd::models::{Condition, Figure, Measurement, Task};
+use agentd::models::{MeasuredValue, Measurement, ProbeCondition, ProbeTask};
 use agentd::store::{SqliteStore, Store};
 use serde_json::{Value, json};
 
@@ -227,8 +227,12 @@ fn measured_reliability_replaces_only_an_estimate() {
     let project = TestProject::new();
     let store = SqliteStore::open(&project.root()).unwrap();
     let probe = |model: &str, right: bool| {
-        let (condition, task, case) = (Condition::Plain, Task::Message, "hello".to_owned());
-        let figure = Figure::Protocol {
+        let (condition, task, case) = (
+            ProbeCondition::Plain,
+            ProbeTask::Message,
+            "hello".to_owned(),
+        );
+        let figure = MeasuredValue::Protocol {
             condition,
             task,
             case,

@@ -19,8 +19,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
 use agentd::ReviewResult;
-use agentd::models::{Answered, CallOutcome, Event, Mode, SessionId, State};
-use agentd::store::{Scope, SqliteStore, Store};
+use agentd::models::{CallEnd, CallOutcome, Event, Mode, SessionId, State};
+use agentd::store::{BudgetScope, SqliteStore, Store};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -305,7 +305,7 @@ impl Stage {
             );
 
             let spent = store
-                .spent(&Scope::Session(&session()))
+                .spent(&BudgetScope::Session(&session()))
                 .unwrap()
                 .amount
                 .tokens;
@@ -407,7 +407,7 @@ fn names(events: &[(SystemTime, Event)]) -> Vec<String> {
 }
 
 /// Returns the outcomes of the calls.
-fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
+fn answers(events: &[(SystemTime, Event)]) -> Vec<CallEnd> {
     let answered = |event: &Event| match event {
         Event::Answered(answered) => Some((**answered).clone()),
         _ => None,
@@ -422,7 +422,7 @@ fn answers(events: &[(SystemTime, Event)]) -> Vec<Answered> {
 fn call_outcomes(events: &[(SystemTime, Event)]) -> Vec<&'static str> {
     answers(events)
         .iter()
-        .map(|answered: &Answered| CallOutcome::name(&answered.end))
+        .map(|answered: &CallEnd| CallOutcome::name(&answered.end))
         .collect()
 }
 

@@ -7,12 +7,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
-use agentd::Places;
+use agentd::SearchPath;
 use agentd::agent::Replay;
 use agentd::models::{Mode, Reply};
 use agentd::orchestrator::{TurnReport, TurnRequest};
 use agentd::pack::Pack;
-use agentd::parse::{self, Context};
+use agentd::parse::{self, ReplyContext};
 use agentd::store::MemoryStore;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn take_answered_turn(
     shown: &[String],
     reply: &str,
 ) -> TurnReport {
-    let driver = Replay::new(Reply::of(reply));
+    let driver = Replay::new(Reply::from_text(reply));
     let ask = ask(agent, shown.iter().map(|path| project.root().join(path)));
     take(&workspace(project), &MemoryStore::default(), &driver, &ask).unwrap()
 }
@@ -78,11 +78,11 @@ fn edit_format_is_explained_only_to_agents_without_tools() {
 /// A reply that repeats the instructions, or the whole prompt, contains no edit.
 #[test]
 fn edit_instructions_do_not_parse_as_edits() {
-    let pack = Pack::load("sdd", &Places::default()).unwrap();
+    let pack = Pack::load("sdd", &SearchPath::default()).unwrap();
     let grammar = pack.grammar(&Mode::new("implement").unwrap()).unwrap();
     for name in ["no_tools.md", "no_tools_edits.md"] {
         let text = pack.texts[name].body();
-        let response = parse::parse(text, &grammar, &Context::default());
+        let response = parse::parse(text, &grammar, &ReplyContext::default());
         assert_eq!(
             (response.updates, response.actions),
             (Vec::new(), Vec::new()),
@@ -123,7 +123,7 @@ fn agent_with_tools_edits_the_tree_itself() {
 #[test]
 fn reply_cannot_edit_in_a_read_only_mode() {
     let project = project();
-    let driver = Replay::new(Reply::of(
+    let driver = Replay::new(Reply::from_text(
         "<content_update target=\"a.txt\">\ntwo\n</content_update>\n",
     ));
     let ask = TurnRequest {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use agentd::agent::{Containment, Job, Limits, guard_main, launch, prepare};
+use agentd::agent::{Containment, GuardedCommand, Limits, guard_main, launch, prepare};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // This program is its own guard: it is started again, with arguments that this call
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let folder = Path::new(folder);
     prepare(folder, io::read_to_string(io::stdin())?.as_bytes())?;
-    let mut contained = launch(&Job {
+    let mut contained = launch(&GuardedCommand {
         guard: &env::current_exe()?,
         argv,
         env: &env::vars_os().collect::<Vec<_>>(),

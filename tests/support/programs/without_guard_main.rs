@@ -11,7 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use agentd::agent::{Containment, Job, Limits, launch, prepare};
+use agentd::agent::{Containment, GuardedCommand, Limits, launch, prepare};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env::var_os("FOLDER").ok_or("FOLDER is not set")?);
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let call = folder.join(count.to_string());
     prepare(&call, b"")?;
-    let job = Job {
+    let job = GuardedCommand {
         guard: &env::current_exe()?,
         argv: &["true".to_owned()],
         env: &env::vars_os().collect::<Vec<_>>(),

@@ -161,7 +161,7 @@ pub(crate) enum ChangeCommand {
     #[command(after_help = "\
 Examples:
   agentd change list
-  agentd change list --json | jq -r '.[] | select(.standing == \"approval\") | .change'")]
+  agentd change list --json | jq -r '.[] | select(.status == \"approval\") | .change'")]
     List {
         /// Print the list as JSON
         #[arg(long)]

@@ -7,14 +7,14 @@ use agentd::{Error, ErrorKind};
 use super::run::{ChangeRunner, print_abandoned};
 use crate::args::{Args, DecideArgs, EndArgs, RunOptions, SendArgs};
 use crate::exit;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use serde_json::json;
 
-pub(super) fn approve(args: &Args, given: &DecideArgs) -> Outcome {
+pub(super) fn approve(args: &Args, given: &DecideArgs) -> CommandResult {
     record_decision(args, given, Decision::Approve)
 }
 
-pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
+pub(super) fn revise(args: &Args, given: &DecideArgs) -> CommandResult {
     if given
         .note
         .as_deref()
@@ -31,7 +31,7 @@ pub(super) fn revise(args: &Args, given: &DecideArgs) -> Outcome {
 }
 
 /// Records a decision, and runs the change unless `--later` is given.
-fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> Outcome {
+fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> CommandResult {
     let session = SessionId::new(given.change.as_str())?;
     let name = if decision == Decision::Approve {
         "agentd approve"
@@ -56,7 +56,7 @@ fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> Outco
 }
 
 /// Abandons a change; with `must_wait` only one that is waiting for a decision.
-pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> Outcome {
+pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> CommandResult {
     let session = SessionId::new(given.change.as_str())?;
     let send = SendArgs {
         script: None,

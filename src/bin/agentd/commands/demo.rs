@@ -13,7 +13,7 @@ use super::input::resolve_path;
 use super::run::ChangeRunner;
 use crate::args::{Args, DemoArgs, RunOptions, SendArgs};
 use crate::project;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 
 /// Name of the change.
 const CHANGE: &str = "greet-anyone";
@@ -24,7 +24,7 @@ const REQUEST: &str = "Greet people without a name, too";
 /// Date of every commit, so that each run has the same commits.
 const DATE: &str = "2026-01-01T12:00:00Z";
 
-pub(super) fn run(args: &Args, given: &DemoArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &DemoArgs) -> CommandResult {
     let folder = choose_folder(args, given)?;
     let root = folder.join("greet");
     let git = isolated_git();

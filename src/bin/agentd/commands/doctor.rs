@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use agentd::agent::{ContainmentFacts, find_command, network_filesystem};
-use agentd::config::{AgentSpec, Tried};
+use agentd::config::{AgentSpec, TestExtent};
 use agentd::orchestrator::{TurnRequest, Workspace};
 use agentd::store::{SqliteStore, Store};
 use agentd::{Error, ErrorKind, Result};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::input::is_known_agent;
 use super::session::open_existing_ledger;
 use crate::args::Args;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, humanize, project};
 
-pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
+pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     let root = project::root(args)?;
     let facts = ContainmentFacts::find(&project::executable()?);
     let network = network_filesystem(&root);
@@ -184,7 +184,7 @@ struct InstalledAgent {
     name: String,
     file: PathBuf,
     version: Result<String>,
-    tried: Tried,
+    tried: TestExtent,
     tried_with: Option<String>,
 }
 
@@ -322,13 +322,13 @@ fn list_providers(workspace: &Workspace) -> Result<Vec<Value>> {
 }
 
 /// Returns how well agentd's definition of an agent was tested.
-fn describe_tried(tried: Tried) -> &'static str {
+fn describe_tried(tried: TestExtent) -> &'static str {
     match tried {
-        Tried::Unknown => "defined by you",
-        Tried::Documented => "from its documentation, untested",
-        Tried::Help => "from its --help, untested",
-        Tried::Ran => "tested against a scripted server",
-        Tried::Measured => "measured against a scripted server",
+        TestExtent::Unknown => "defined by you",
+        TestExtent::Documented => "from its documentation, untested",
+        TestExtent::Help => "from its --help, untested",
+        TestExtent::Ran => "tested against a scripted server",
+        TestExtent::Measured => "measured against a scripted server",
     }
 }
 

@@ -1,7 +1,7 @@
 //! `agentd prompt --explain`: the template, the sources of variables, and the size of each block of a prompt.
 
 use agentd::compose::{Calibration, FitBlock, FitReport};
-use agentd::models::{CountKind, Reliability, Share, grouped};
+use agentd::models::{ComplianceRate, CountKind, Reliability, grouped};
 use agentd::orchestrator::{Assembly, Origin};
 use unicode_width::UnicodeWidthStr;
 
@@ -57,9 +57,9 @@ pub(super) fn explain_prompt(assembly: &Assembly) {
 pub(super) fn describe_reliability(
     reliability: Reliability,
     origin: Origin,
-    protocol: Share,
+    protocol: ComplianceRate,
 ) -> String {
-    let Share { right, all } = protocol;
+    let ComplianceRate { right, all } = protocol;
     let name = reliability.name();
     match origin {
         Origin::Measured => format!("{name} (measured: {right} of {all} probe turns correct)"),

@@ -7,12 +7,12 @@ use super::review::LIGHT;
 use super::run::ChangeRunner;
 use crate::args::{Args, FixArgs};
 use crate::project;
-use crate::terminal::Outcome;
+use crate::terminal::CommandResult;
 
 /// Maximum length of a name that is derived from a request.
 const MAX_NAME_BYTES: usize = 40;
 
-pub(super) fn run(args: &Args, given: &FixArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &FixArgs) -> CommandResult {
     let request = read_argument(&given.request)?;
     let session = match &given.name {
         Some(name) => SessionId::new(name.as_str())?,

@@ -4,10 +4,10 @@ use agentd::orchestrator::init_project;
 use serde_json::json;
 
 use crate::args::Args;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn run(args: &Args, as_json: bool) -> Outcome {
+pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     let root = project::root(args)?;
     let files = init_project(&root)?;
     if as_json {

@@ -4,12 +4,12 @@ use agentd::ErrorKind;
 use agentd::agent;
 use agentd::models::{SessionId, TurnRow, UsageRow, dollars};
 use agentd::orchestrator::format_utc;
-use agentd::store::{SqliteStore, Store, Turns};
+use agentd::store::{SqliteStore, Store, TurnQuery};
 use serde_json::{Value, json};
 
 use super::session::{no_turns_error, open_ledger_of};
 use crate::args::{Args, LogArgs};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize};
 
 /// Columns of `agentd log`.
@@ -22,13 +22,13 @@ const USAGE_COLUMNS: [&str; 8] = [
     "SESSION", "AGENT", "MODEL", "TURNS", "CALLS", "TOKENS", "COST", "TIME",
 ];
 
-pub(super) fn run(args: &Args, given: &LogArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &LogArgs) -> CommandResult {
     let session = given.session.as_deref().map(SessionId::new).transpose()?;
     let Some(store) = open_ledger_or_note(args, session.as_ref(), given.json)? else {
         return Ok(exit::OK);
     };
 
-    let rows = store.turns(&Turns {
+    let rows = store.turns(&TurnQuery {
         session: session.as_ref(),
         newest: given.number,
     })?;
@@ -126,7 +126,7 @@ fn turn_json(row: &TurnRow, running: &[SessionId]) -> Value {
     })
 }
 
-pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> Outcome {
+pub(super) fn usage(args: &Args, session: Option<&str>, json: bool) -> CommandResult {
     let session = session.map(SessionId::new).transpose()?;
     let Some(store) = open_ledger_or_note(args, session.as_ref(), json)? else {
         return Ok(exit::OK);

@@ -6,11 +6,11 @@ use agentd::{Error, ErrorKind, ops};
 use clap::CommandFactory;
 
 use crate::args::Args;
-use crate::terminal::Outcome;
+use crate::terminal::CommandResult;
 use crate::{exit, project};
 
 /// Writes `agentd.1`, and `agentd-COMMAND.1` for each command that `--help` lists.
-pub(super) fn run(args: &Args, folder: &Path) -> Outcome {
+pub(super) fn run(args: &Args, folder: &Path) -> CommandResult {
     let folder = project::folder(args)?.join(folder);
     ops::make_folder(&folder)?;
 

@@ -31,10 +31,10 @@ use clap::CommandFactory;
 
 use crate::args::{Args, Command};
 use crate::exit;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 
 /// Runs the command of the command line.
-pub(crate) fn run(args: &Args) -> Outcome {
+pub(crate) fn run(args: &Args) -> CommandResult {
     match &args.command {
         Command::Run(given) => run::run(args, given),
         Command::Plan(given) => run::plan(args, given),

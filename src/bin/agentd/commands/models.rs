@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use agentd::compose::{Counter, Measured};
+use agentd::compose::{Counter, ModelMeasurements};
 use agentd::config::Settings;
-use agentd::models::{CountKind, ModelSpec, Share};
+use agentd::models::{ComplianceRate, CountKind, ModelSpec};
 use agentd::orchestrator::{self, Origin, measured_agents};
 use agentd::{Error, ErrorKind, ops};
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ use super::explain::{describe_calibration, describe_reliability};
 use super::input::{read_text_from_stdin, resolve_path};
 use super::session::open_existing_ledger;
 use crate::args::{Args, ModelsCommand};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn run(args: &Args, command: &ModelsCommand) -> Outcome {
+pub(super) fn run(args: &Args, command: &ModelsCommand) -> CommandResult {
     let settings = orchestrator::load_settings(&project::places(args)?)?;
     let catalogue = orchestrator::load_catalogue(&settings)?;
 
@@ -97,7 +97,7 @@ fn price(model: &ModelSpec) -> String {
 }
 
 /// Returns a model as JSON, with the measurements of its agents.
-fn model_json(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Value {
+fn model_json(model: &ModelSpec, agents: &BTreeMap<String, ModelMeasurements>) -> Value {
     let mut value = json!(model);
     value["measured"] = json!(agents);
     value
@@ -106,18 +106,18 @@ fn model_json(model: &ModelSpec, agents: &BTreeMap<String, Measured>) -> Value {
 fn print_model(
     model: &ModelSpec,
     settings: &Settings,
-    agents: &BTreeMap<String, Measured>,
+    agents: &BTreeMap<String, ModelMeasurements>,
 ) -> std::io::Result<()> {
     // The probes of all agents with this model count.
     let protocol = agents
         .values()
-        .fold(Share::default(), |sum, measured| Share {
+        .fold(ComplianceRate::default(), |sum, measured| ComplianceRate {
             right: sum.right + measured.protocol.right,
             all: sum.all + measured.protocol.all,
         });
-    let all = Measured {
+    let all = ModelMeasurements {
         protocol,
-        ..Measured::default()
+        ..ModelMeasurements::default()
     };
     let (xml, origin) = Origin::resolve(settings, model, &all);
 
@@ -148,7 +148,7 @@ fn print_model(
     ];
     for (agent, measured) in agents {
         let tokens = describe_calibration(&measured.calibration);
-        let Share { right, all } = measured.protocol;
+        let ComplianceRate { right, all } = measured.protocol;
         let protocol = (all > 0).then(|| format!("{right} of {all} probe turns correct"));
         let measured: Vec<String> = tokens.into_iter().chain(protocol).collect();
         rows.push(("measured", format!("{agent}: {}", measured.join("; "))));
@@ -157,7 +157,7 @@ fn print_model(
 }
 
 /// Counts the tokens of a file or of stdin.
-pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Outcome {
+pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> CommandResult {
     let catalogue = project::catalogue(args)?;
     let model = catalogue.find_or_assume(id);
     let text = if file == Path::new("-") {

@@ -6,18 +6,18 @@ use agentd::compose::{BudgetRow, Counter, Variables, budgets, inject_variables};
 use agentd::models::{Mode, Tier, TokenizerSpec, grouped, paths};
 use agentd::ops::{self, Operations};
 use agentd::pack::{
-    Layer, LintFinding, ModeSpec, NextTarget, OperationRole, Owner, PACK_DRAFT, Pack, PackProblem,
-    PackReport, ProblemSeverity, lint,
+    Layer, LintFinding, ModeSpec, NextTarget, OperationRole, PACK_DRAFT, Pack, PackProblem,
+    PackReport, ProblemSeverity, ProseOwner, lint,
 };
-use agentd::{Error, ErrorKind, Places, Templates};
+use agentd::{Error, ErrorKind, SearchPath, Templates};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{Args, PackCommand};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, humanize, project};
 
-pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
+pub(super) fn run(args: &Args, command: &PackCommand) -> CommandResult {
     match command {
         PackCommand::List { json } => list(args, *json),
         PackCommand::Show {
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, command: &PackCommand) -> Outcome {
     }
 }
 
-fn list(args: &Args, as_json: bool) -> Outcome {
+fn list(args: &Args, as_json: bool) -> CommandResult {
     let places = project::places(args)?;
     let packs: Vec<(String, Result<Pack, Error>)> = Pack::names(&places)
         .into_iter()
@@ -76,7 +76,7 @@ fn list(args: &Args, as_json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
-fn show_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
+fn show_pack(args: &Args, name: &str, as_json: bool) -> CommandResult {
     let pack = Pack::load(name, &project::places(args)?)?;
     if as_json {
         terminal::print_json(&pack_json(&pack))?;
@@ -87,7 +87,7 @@ fn show_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
-fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> Outcome {
+fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> CommandResult {
     let places = project::places(args)?;
     let pack = Pack::load(name, &places)?;
     let named = pack.texts.contains_key(file)
@@ -296,7 +296,7 @@ impl From<PackProblem> for CheckFinding {
     }
 }
 
-fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> Outcome {
+fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> CommandResult {
     let places = project::places(args)?;
     let names = if names.is_empty() {
         Pack::names(&places)
@@ -333,7 +333,7 @@ fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> O
 }
 
 /// Checks a pack with the operations that are part of agentd.
-fn check_pack(name: String, places: &Places) -> Result<CheckedPack, Error> {
+fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     let report = Pack::check(&name, places)?;
     let unknown = unknown_operations(&report);
     let mut findings: Vec<CheckFinding> = report.problems.into_iter().map(Into::into).collect();
@@ -510,7 +510,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn create_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
+fn create_pack(args: &Args, name: &str, as_json: bool) -> CommandResult {
     let name = Mode::new(name)
         .map_err(|_| {
             Error::new(
@@ -522,7 +522,7 @@ fn create_pack(args: &Args, name: &str, as_json: bool) -> Outcome {
         .to_string();
     let places = project::places(args)?;
     if let Ok(pack) = Pack::load(&name, &places)
-        && pack.owner != Owner::Project
+        && pack.owner != ProseOwner::Project
     {
         let message = format!("pack `{name}` exists already: {}", pack.origin);
         return Err(Error::new(ErrorKind::NameInvalid, message)

@@ -10,19 +10,19 @@ use agentd::models::{
 };
 use agentd::orchestrator::Workspace;
 use agentd::pack::{FoundTemplate, LayerContent};
-use agentd::parse::{self, Context};
+use agentd::parse::{self, ReplyContext};
 use agentd::{Error, Pack, Place, Result, ops};
 use serde_json::{Value, json};
 
 use super::input::{read_reply_from_stdin, resolve_path};
 use crate::args::{Args, FinishArg, ParseArgs};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
 /// Maximum number of problems printed on stderr.
 const MAX_PROBLEMS: usize = 20;
 
-pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &ParseArgs) -> CommandResult {
     let reply = match &given.file {
         file if file == Path::new("-") => read_reply_from_stdin()?,
         file => ops::read_reply(&resolve_path(args, file)?)?,
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
         .flat_map(|pack| pack.texts.values())
         .chain(template.as_ref().map(|found| &found.template.text));
 
-    let context = Context {
+    let context = ReplyContext {
         ours: texts.map(|text| text.body()).collect(),
         sent: prompt.iter().map(String::as_str).collect(),
         outcome: match given.finish {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> Outcome {
             },
         },
         nonce: run.as_ref().map(Nonce::as_str),
-        ..Context::default()
+        ..ReplyContext::default()
     };
 
     let response = parse::parse(&reply, &grammar, &context);

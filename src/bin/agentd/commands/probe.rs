@@ -1,14 +1,14 @@
 //! `agentd probe`: measures how reliably an agent follows the reply protocol.
 
 use agentd::compose::MIN_RELIABILITY_REPLIES;
-use agentd::models::{AgentName, Condition, Share, Task, dollars, grouped};
+use agentd::models::{AgentName, ComplianceRate, ProbeCondition, ProbeTask, dollars, grouped};
 use agentd::orchestrator::{ConditionEffect, Origin, Probe, ProbeReport, ProbeTurn, probe_agent};
 use agentd::pack::PROBE_PACK;
 use serde_json::{Value, json};
 
 use super::session::CliSession;
 use crate::args::{Args, ProbeArgs};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize, project};
 
 /// Columns of the result.
@@ -17,7 +17,7 @@ const COLUMNS: [&str; 5] = ["CONDITION", "TASK", "CORRECT", "RATE", "95 % INTERV
 /// Name of the row that sums up all tasks.
 const ALL_TASKS: &str = "all";
 
-pub(super) fn run(args: &Args, given: &ProbeArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &ProbeArgs) -> CommandResult {
     let agent = AgentName::new(given.agent.as_str())?;
     let workspace = project::workspace(args, Some(PROBE_PACK))?;
     let mut cli = CliSession::open(args, "agentd probe", workspace, &given.send, given.json)?;
@@ -68,13 +68,13 @@ fn print_progress(asked: &ProbeTurn, done: usize, all: usize) {
 }
 
 /// Returns the share of correct replies for each condition and task, and for all tasks of a condition.
-fn list_shares(report: &ProbeReport) -> Vec<(Condition, &'static str, Share)> {
-    let tasks = || Task::ALL.into_iter().map(Some).chain([None]);
-    let cells = Condition::ALL.into_iter().flat_map(|condition| {
+fn list_shares(report: &ProbeReport) -> Vec<(ProbeCondition, &'static str, ComplianceRate)> {
+    let tasks = || ProbeTask::ALL.into_iter().map(Some).chain([None]);
+    let cells = ProbeCondition::ALL.into_iter().flat_map(|condition| {
         tasks().map(move |task| {
             (
                 condition,
-                task.map_or(ALL_TASKS, Task::name),
+                task.map_or(ALL_TASKS, ProbeTask::name),
                 report.share(condition, task),
             )
         })
@@ -98,7 +98,7 @@ fn print_rates(report: &ProbeReport) -> std::io::Result<()> {
     terminal::print_table(&COLUMNS, rows)
 }
 
-fn percent(share: Share) -> String {
+fn percent(share: ComplianceRate) -> String {
     share
         .rate()
         .map_or_else(|| "-".to_owned(), |rate| format!("{:.0} %", rate * 100.0))
@@ -140,9 +140,9 @@ fn print_summary(report: &ProbeReport) {
         format_args!("{} tokens{cost}", grouped(report.spent.tokens)),
     );
 
-    let plain = report.share(Condition::Plain, None);
+    let plain = report.share(ProbeCondition::Plain, None);
     if let Some(reliability) = plain.reliability() {
-        let Share { right, all } = plain;
+        let ComplianceRate { right, all } = plain;
         terminal::eprint_row(
             "measured",
             format_args!(
@@ -151,7 +151,7 @@ fn print_summary(report: &ProbeReport) {
             ),
         );
     }
-    for condition in [Condition::Reminder, Condition::Example] {
+    for condition in [ProbeCondition::Reminder, ProbeCondition::Example] {
         let Some(help) = report.help(condition) else {
             continue;
         };
@@ -172,7 +172,7 @@ fn print_summary(report: &ProbeReport) {
 
 /// Returns which reliability prompts use from now on, and why.
 fn describe_use(report: &ProbeReport) -> String {
-    let Share { right, all } = report.kept;
+    let ComplianceRate { right, all } = report.kept;
     match (&report.model, report.reliability) {
         (Some(model), Some((reliability, Origin::Measured))) => {
             let name = reliability.name();
@@ -213,9 +213,9 @@ fn envelope(report: &ProbeReport) -> Value {
         "cells": cells.collect::<Vec<_>>(),
         "failed": report.failed(),
         "spent": report.spent,
-        "measures": report.share(Condition::Plain, None).reliability(),
-        "reminder": report.help(Condition::Reminder),
-        "example": report.help(Condition::Example),
+        "measures": report.share(ProbeCondition::Plain, None).reliability(),
+        "reminder": report.help(ProbeCondition::Reminder),
+        "example": report.help(ProbeCondition::Example),
         "kept": report.kept,
         "used": report.reliability.map(|(xml, origin)| json!({"xml": xml, "origin": origin})),
         "asked": report.asked,

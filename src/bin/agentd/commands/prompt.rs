@@ -14,10 +14,10 @@ use super::explain::explain_prompt;
 use super::input::{is_known_agent, read_request};
 use super::session::open_existing_ledger;
 use crate::args::{Args, PromptArgs};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn run(args: &Args, given: &PromptArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
     let (workspace, ask) = read_request(args, &given.ask)?;
     let ask = TurnRequest {
         count: given.explain,

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use agentd::models::{
-    Code, Finding, Marker, OperationId, Problem, State, StepResult, UsageMetrics, dollars,
+    Finding, Marker, OperationId, Problem, ProblemCode, State, StepResult, UsageMetrics, dollars,
     findings_progress,
 };
-use agentd::orchestrator::{Overruled, TurnReport};
+use agentd::orchestrator::{TurnReport, VerdictOverride};
 
 use crate::{humanize, terminal};
 
@@ -83,7 +83,7 @@ pub(super) fn print_turn(report: &TurnReport) {
 }
 
 /// Returns the verdict that takes effect, and the reason.
-pub(super) fn describe_effective(overruled: &Overruled) -> String {
+pub(super) fn describe_effective(overruled: &VerdictOverride) -> String {
     format!("{}: {}", overruled.result, overruled.reason)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn is_findings_list(step: &StepResult) -> bool {
 
 /// Returns the label and text of a problem in a reply, with its line.
 pub(super) fn problem_row(problem: &Problem, reply: &str) -> (&'static str, String) {
-    let label = if problem.code == Code::QuotedEffect {
+    let label = if problem.code == ProblemCode::QuotedEffect {
         "ignored"
     } else {
         "problem"

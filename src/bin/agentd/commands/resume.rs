@@ -11,10 +11,10 @@ use super::run::ChangeRunner;
 use super::session::{CliSession, no_turns_error, open_ledger_of};
 use super::show::open_workspace;
 use crate::args::{Args, ReplayArgs, ResumeArgs, RunOptions};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
+pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> CommandResult {
     let Some(session) = &given.session else {
         return resume_all(args, given);
     };
@@ -57,7 +57,7 @@ pub(super) fn resume_turn(args: &Args, given: &ResumeArgs) -> Outcome {
 }
 
 /// Recovers the interrupted turns of all sessions.
-fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
+fn resume_all(args: &Args, given: &ResumeArgs) -> CommandResult {
     let workspace = project::workspace(args, None)?;
     project::check_ledger_place(&workspace.root)?;
     let held = match SqliteStore::open_existing(&workspace.root)? {
@@ -84,7 +84,7 @@ fn resume_all(args: &Args, given: &ResumeArgs) -> Outcome {
     CliSession::open(args, "agentd resume", workspace, &given.send, given.json)?.run(|_| Ok(None))
 }
 
-pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> Outcome {
+pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> CommandResult {
     let store = open_ledger_of(args)?;
     let turn = TurnRecord::find(&store, &given.turn)?;
     let workspace = open_workspace(args, &turn)?;

@@ -13,13 +13,13 @@ use super::report;
 use super::run::ChangeRunner;
 use super::session::CliSession;
 use crate::args::{Args, ReviewArgs};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize, project};
 
 /// Pack of reviews and fixes without a plan.
 pub(super) const LIGHT: &str = "light";
 
-pub(super) fn run(args: &Args, given: &ReviewArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &ReviewArgs) -> CommandResult {
     let mode = Mode::new("review")?;
     if let Some(change) = &given.change {
         let session = SessionId::new(change.as_str())?;
@@ -95,7 +95,7 @@ fn nothing_to_review() -> Error {
 }
 
 /// Prints the result of a review, and returns the exit code of its verdict.
-fn print_review(reviewed: ReviewReport, as_json: bool) -> Outcome {
+fn print_review(reviewed: ReviewReport, as_json: bool) -> CommandResult {
     if !reviewed.definitions_changed.is_empty() {
         let files: Vec<String> = reviewed
             .definitions_changed

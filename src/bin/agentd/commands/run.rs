@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use agentd::apply::NextStep;
-use agentd::config::{CheckCommand, Finish};
+use agentd::config::{BranchFinish, CheckCommand};
 use agentd::models::{AgentName, Decision, Mode, SessionId, paths};
 use agentd::orchestrator::{
     ChangeEvent, ChangeOutcome, ChangeRequest, ChangeStatus, Decider, PersonDecision, Workspace,
@@ -18,20 +18,20 @@ use super::input::read_argument;
 use super::report;
 use super::session::{CliSession, Watcher, print_report};
 use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize, project, signals};
 
 /// Message of the error that ends a run whose stdout was closed.
 const STDOUT_CLOSED: &str = "stdout is closed";
 
-pub(super) fn run(args: &Args, given: &RunArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &RunArgs) -> CommandResult {
     let change = SessionId::new(given.change.as_str())?;
     let mut runner = ChangeRunner::open(args, "agentd run", &change, None, &given.options)?;
     runner.request.request = given.request.as_deref().map(read_argument).transpose()?;
     runner.run()
 }
 
-pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
+pub(super) fn plan(args: &Args, given: &RunArgs) -> CommandResult {
     let change = SessionId::new(given.change.as_str())?;
     let mut runner = ChangeRunner::open(args, "agentd plan", &change, None, &given.options)?;
     runner.request.request = given.request.as_deref().map(read_argument).transpose()?;
@@ -39,7 +39,7 @@ pub(super) fn plan(args: &Args, given: &RunArgs) -> Outcome {
     runner.run()
 }
 
-pub(super) fn phase(args: &Args, mode: &str, given: &PhaseArgs) -> Outcome {
+pub(super) fn phase(args: &Args, mode: &str, given: &PhaseArgs) -> CommandResult {
     let change = SessionId::new(given.change.as_str())?;
     let name = format!("agentd {mode}");
     let mut runner = ChangeRunner::open(args, &name, &change, None, &given.options)?;
@@ -101,12 +101,12 @@ impl<'a> ChangeRunner<'a> {
     }
 
     /// Runs the change, and prints its status.
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         self.run_after(None)
     }
 
     /// Records a decision, then runs the change, and prints its status.
-    pub(super) fn run_after(mut self, decision: Option<&PersonDecision>) -> Outcome {
+    pub(super) fn run_after(mut self, decision: Option<&PersonDecision>) -> CommandResult {
         let options = self.options;
         let json = options.json;
         let request = &self.request;
@@ -171,11 +171,11 @@ impl<'a> ChangeRunner<'a> {
     fn print_status(&self, status: &ChangeStatus) -> io::Result<()> {
         if self.options.json {
             return terminal::print_json_line(&json!({
-                "event": "standing", "change": status.change, "state": status.state,
-                "tree": status.tree, "questions": status.questions(), "stands": status.next,
+                "event": "status", "change": status.change, "state": status.state,
+                "tree": status.tree, "questions": status.questions(), "next": status.next,
             }));
         }
-        let merges = self.cli.workspace.settings.change.finish == Finish::Merge;
+        let merges = self.cli.workspace.settings.change.finish == BranchFinish::Merge;
         print_next_step(status, merges);
         Ok(())
     }

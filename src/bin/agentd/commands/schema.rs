@@ -3,10 +3,10 @@
 use agentd::UnifiedPrompt;
 
 use crate::args::{Args, SchemaOf};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn run(args: &Args, value: SchemaOf, pack: Option<&str>) -> Outcome {
+pub(super) fn run(args: &Args, value: SchemaOf, pack: Option<&str>) -> CommandResult {
     match value {
         SchemaOf::Prompt => terminal::print_json(&UnifiedPrompt::json_schema())?,
         SchemaOf::State => {

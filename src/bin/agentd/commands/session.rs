@@ -22,7 +22,7 @@ use serde_json::json;
 use super::input::resolve_path;
 use super::report;
 use crate::args::{Args, SendArgs};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, progress_view, project, signals};
 
 /// An open project with its agents, for a command that sends a prompt.
@@ -83,7 +83,7 @@ impl CliSession {
     pub(super) fn run(
         mut self,
         work: impl FnOnce(&TurnContext<'_>) -> Result<Option<TurnReport>>,
-    ) -> Outcome {
+    ) -> CommandResult {
         let (result, shown) = self.with_context(self.json, |context, _| work(context))?;
         let outcome = match result? {
             Some(report) => {

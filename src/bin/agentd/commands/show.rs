@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
-use agentd::models::{Finding, Response, SegmentRef, SessionId, Why, dollars};
+use agentd::models::{CallReason, Finding, Response, SegmentRef, SessionId, dollars};
 use agentd::orchestrator::{CallRecord, TurnRecord, Workspace, format_utc, ledger_text};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::report;
 use super::session::{no_turns_error, open_ledger_of};
 use crate::args::{Args, ShowArgs};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, humanize, project};
 
-pub(super) fn run(args: &Args, given: &ShowArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &ShowArgs) -> CommandResult {
     let store = open_ledger_of(args)?;
     let turn = TurnRecord::find(&store, &given.turn)?;
 
@@ -173,8 +173,8 @@ fn print_reply(
 /// Returns a call on one line: number, reason, outcome, tokens, cost, duration.
 fn describe_call(number: usize, call: &CallRecord) -> String {
     let why = match call.why {
-        Why::Ask => "ask",
-        Why::Repair => "repair",
+        CallReason::Ask => "ask",
+        CallReason::Repair => "repair",
     };
     let Some(answered) = &call.answered else {
         return format!("{number}: {why}, running");
@@ -202,7 +202,7 @@ fn describe_call(number: usize, call: &CallRecord) -> String {
     format!("{number}: {why}, {end}{salvaged}, {tokens} tokens{cost}, {time}{killed}")
 }
 
-pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> Outcome {
+pub(super) fn diff(args: &Args, old: &str, new: &str, json: bool) -> CommandResult {
     let store = open_ledger_of(args)?;
     let old = TurnRecord::find(&store, old)?;
     let new = TurnRecord::find(&store, new)?;
@@ -299,7 +299,7 @@ fn pair_segments<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Segmen
     pairs
 }
 
-pub(super) fn export(args: &Args, session: Option<&str>) -> Outcome {
+pub(super) fn export(args: &Args, session: Option<&str>) -> CommandResult {
     let store = open_ledger_of(args)?;
     let sessions: Vec<SessionId> = match session {
         Some(session) => vec![SessionId::new(session)?],

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::input::resolve_path;
 use crate::args::{Args, SpecCommand};
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, humanize, project};
 
-pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
+pub(super) fn run(args: &Args, command: &SpecCommand) -> CommandResult {
     match command {
         SpecCommand::Check { files, json } => check(args, files, *json),
         SpecCommand::List { json } => list(args, *json),
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, command: &SpecCommand) -> Outcome {
     }
 }
 
-fn check(args: &Args, files: &[PathBuf], as_json: bool) -> Outcome {
+fn check(args: &Args, files: &[PathBuf], as_json: bool) -> CommandResult {
     let texts = if files.is_empty() {
         let root = project::root(args)?;
         [ops::specs(&root)?, ops::wanted_specs(&root)?].concat()
@@ -86,7 +86,7 @@ fn id_from_path(path: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-fn list(args: &Args, as_json: bool) -> Outcome {
+fn list(args: &Args, as_json: bool) -> CommandResult {
     let texts = ops::specs(&project::root(args)?)?;
     let specs: Vec<(&str, Option<Spec>)> = texts
         .iter()
@@ -171,7 +171,7 @@ fn parse_spec(path: &str, text: &str) -> Result<Spec> {
     })
 }
 
-fn show_spec(args: &Args, id: &str, as_json: bool) -> Outcome {
+fn show_spec(args: &Args, id: &str, as_json: bool) -> CommandResult {
     let (path, text) = find_spec(&project::root(args)?, id)?;
     if as_json {
         terminal::print_json(&parse_spec(&path, &text)?)?;
@@ -182,7 +182,7 @@ fn show_spec(args: &Args, id: &str, as_json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
-fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> Outcome {
+fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> CommandResult {
     let (path, text) = find_spec(&project::root(args)?, id)?;
     let spec = parse_spec(&path, &text)?;
     let Some(found) = spec

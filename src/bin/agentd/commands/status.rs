@@ -10,7 +10,7 @@ use crate::args::{Args, ChangeCommand};
 use crate::exit;
 use crate::humanize;
 use crate::project;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 
 /// Number of verdicts that a list shows of each change, the newest.
 const MAX_VERDICTS: usize = 2;
@@ -18,7 +18,7 @@ const MAX_VERDICTS: usize = 2;
 /// Characters of the request that a list shows.
 const MAX_REQUEST_CHARS: usize = 40;
 
-pub(super) fn status(args: &Args, json: bool) -> Outcome {
+pub(super) fn status(args: &Args, json: bool) -> CommandResult {
     let changes = load_changes(args)?;
     let open: Vec<ChangeRow> = changes.into_iter().filter(ChangeRow::is_open).collect();
 
@@ -29,7 +29,7 @@ pub(super) fn status(args: &Args, json: bool) -> Outcome {
     Ok(exit::OK)
 }
 
-pub(super) fn run(args: &Args, command: &ChangeCommand) -> Outcome {
+pub(super) fn run(args: &Args, command: &ChangeCommand) -> CommandResult {
     match command {
         ChangeCommand::List { json } => print_list(&load_changes(args)?, "changes", *json)?,
         ChangeCommand::Show { change, json } => {
@@ -90,7 +90,7 @@ fn table_cells(row: &ChangeRow) -> [String; 9] {
     [
         row.change.to_string(),
         phase(row),
-        describe_status(&row.standing).to_owned(),
+        describe_status(&row.next).to_owned(),
         if verdicts.is_empty() {
             "-".to_owned()
         } else {
@@ -152,7 +152,7 @@ fn print_change(row: &ChangeRow) -> std::io::Result<()> {
         ("change", row.change.to_string()),
         ("request", row.request.clone()),
         ("phase", phase(row)),
-        ("status", describe_status(&row.standing).to_owned()),
+        ("status", describe_status(&row.next).to_owned()),
         ("turns", format!("{turns} in {rounds}")),
         ("cost", cost(row)),
         (

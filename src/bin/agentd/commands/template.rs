@@ -2,14 +2,14 @@
 
 use agentd::models::{AgentName, Mode};
 use agentd::pack::{LintFinding, ListedTemplate, lint};
-use agentd::{Error, ErrorKind, Places, Templates};
+use agentd::{Error, ErrorKind, SearchPath, Templates};
 use serde_json::{Value, json};
 
 use crate::args::{Args, TemplateCommand};
-use crate::terminal::{self, Failure, Outcome};
+use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize, project};
 
-pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
+pub(super) fn run(args: &Args, command: &TemplateCommand) -> CommandResult {
     match command {
         TemplateCommand::List { json } => list(args, *json),
         TemplateCommand::Show {
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args, command: &TemplateCommand) -> Outcome {
     }
 }
 
-fn list(args: &Args, as_json: bool) -> Outcome {
+fn list(args: &Args, as_json: bool) -> CommandResult {
     let listing = Templates::new(project::places(args)?).list();
     if as_json {
         terminal::print_json(&listing.iter().map(template_json).collect::<Vec<_>>())?;
@@ -59,7 +59,13 @@ fn template_json(listed: &ListedTemplate) -> Value {
     })
 }
 
-fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: bool) -> Outcome {
+fn show(
+    args: &Args,
+    mode: &str,
+    agent: Option<&str>,
+    built_in: bool,
+    as_json: bool,
+) -> CommandResult {
     let mode = Mode::new(mode)?;
     let workspace = project::workspace(args, None)?;
     let configured = workspace
@@ -70,7 +76,7 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
         .unwrap_or_else(AgentName::base);
     let agent = agent.map_or(Ok(configured), AgentName::new)?;
     let templates = if built_in {
-        &Templates::new(Places::default())
+        &Templates::new(SearchPath::default())
     } else {
         &workspace.templates
     };
@@ -95,7 +101,7 @@ fn show(args: &Args, mode: &str, agent: Option<&str>, built_in: bool, as_json: b
     Ok(exit::OK)
 }
 
-fn check(args: &Args, names: &[String], as_json: bool) -> Outcome {
+fn check(args: &Args, names: &[String], as_json: bool) -> CommandResult {
     let workspace = project::workspace(args, None)?;
     let listing = workspace.templates.list();
     for name in names {

@@ -7,14 +7,14 @@ use agentd::agent::find_command;
 use agentd::config::CheckCommand;
 use agentd::models::{AgentName, BlobId};
 use agentd::orchestrator::{Definition, Trust, TrustStatus, list_definitions, load_settings};
-use agentd::{Places, Result, ops};
+use agentd::{Result, SearchPath, ops};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::terminal::{self, Outcome};
+use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
-pub(super) fn run(args: &Args, show: bool, as_json: bool) -> Outcome {
+pub(super) fn run(args: &Args, show: bool, as_json: bool) -> CommandResult {
     let places = project::places(args)?;
     let root = project::root(args)?;
     let trust = Trust::open(places.user.as_deref())?;
@@ -79,7 +79,7 @@ fn find_agent_files(args: &Args) -> Result<Vec<String>> {
 }
 
 /// Returns the check commands of the project. Invalid settings have none, and nothing runs with them.
-fn find_checks(places: &Places, root: &Path) -> Vec<CheckCommand> {
+fn find_checks(places: &SearchPath, root: &Path) -> Vec<CheckCommand> {
     load_settings(places)
         .map(|settings| ops::check_commands(&settings.review, root))
         .unwrap_or_default()

@@ -8,9 +8,9 @@ use agentd::store::{SqliteStore, Store};
 use super::input::read_request;
 use super::session::CliSession;
 use crate::args::{Args, TurnArgs};
-use crate::terminal::Outcome;
+use crate::terminal::CommandResult;
 
-pub(super) fn run(args: &Args, given: &TurnArgs) -> Outcome {
+pub(super) fn run(args: &Args, given: &TurnArgs) -> CommandResult {
     let (workspace, ask) = read_request(args, &given.ask)?;
     let agent = choose_agent(&workspace, &ask)?;
     let cli = CliSession::open(args, "agentd turn", workspace, &given.send, given.json)?;

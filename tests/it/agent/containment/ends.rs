@@ -8,7 +8,7 @@ use agentd::agent::{
     Containment, ContainmentFacts, ExitCause, Limits, exit_record, is_alive, network_filesystem,
     this_process,
 };
-use agentd::models::Process;
+use agentd::models::ProcessIdentity;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -197,11 +197,11 @@ fn liveness_check_rejects_a_reused_pid() {
     let this = this_process();
     assert_eq!(this.pid, std::process::id());
     assert!(is_alive(&this));
-    assert!(!is_alive(&Process {
+    assert!(!is_alive(&ProcessIdentity {
         started: this.started + 1,
         ..this.clone()
     }));
-    assert!(!is_alive(&Process {
+    assert!(!is_alive(&ProcessIdentity {
         boot: "another".to_owned(),
         ..this.clone()
     }));
@@ -232,7 +232,7 @@ fn zombie_is_not_alive() {
         .unwrap()
         .parse()
         .unwrap();
-    let process = Process {
+    let process = ProcessIdentity {
         pid: child.id(),
         started,
         ..this_process()

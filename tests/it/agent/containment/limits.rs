@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use agentd::agent::{Contained, ExitCause, Limits};
+use agentd::agent::{ExitCause, GuardedProcess, Limits};
 
 use super::{Call, HANG, milliseconds, seconds, supported_kinds};
 use crate::support::waiting::{GROWING_LIMITS, until, until_written};
@@ -168,7 +168,7 @@ fn gigabyte_of_output_is_stopped_at_the_limit() {
 }
 
 /// Runs a call until it exits, and returns the peak memory of its guard.
-fn cause_and_memory(mut contained: Contained) -> (ExitCause, u64) {
+fn cause_and_memory(mut contained: GuardedProcess) -> (ExitCause, u64) {
     let pid = contained.process().pid;
     let (mut exit, mut memory) = (None, 0);
     until("the agent is not killed", || {

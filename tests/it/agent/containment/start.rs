@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use agentd::agent::{Containment, ExitCause, Job, Limits, launch};
+use agentd::agent::{Containment, ExitCause, GuardedCommand, Limits, launch};
 use agentd::{Error, ErrorKind};
 
 use super::{Call, guard, supported_kinds};
@@ -183,7 +183,7 @@ fn program_without_a_guard_is_refused_before_start() {
     let argv = ["touch".to_owned(), "started".to_owned()];
     let refused = |program: &str, argv: &[String], cwd: &Path| -> Error {
         agentd::agent::prepare(&call.folder(), b"").unwrap();
-        let error = launch(&Job {
+        let error = launch(&GuardedCommand {
             guard: Path::new(program),
             argv,
             env: &call.env,

@@ -55,7 +55,7 @@ fn reserve_and_overhead_are_kept_free() {
         medium: 0,
         minimal: 0,
     });
-    let request = Request {
+    let request = PromptRequest {
         overhead: 200,
         ..case.request(1_500)
     };
@@ -69,7 +69,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
     let mut case = plain_case(100_000);
     case.entries = vec![5; 100_000];
     let (_folder, pack) = case.pack();
-    let limits = Limits {
+    let limits = ItemLimits {
         turns: None,
         entries: Some(20),
     };
@@ -77,7 +77,7 @@ fn cut_of_100_000_turns_and_entries_is_reported() {
     let draft = compose(
         &pack,
         &case.state(),
-        &Request {
+        &PromptRequest {
             limits,
             ..case.request(8_192)
         },
@@ -116,7 +116,7 @@ fn floors_and_caps_are_respected() {
         let said = draft
             .segments
             .iter()
-            .filter(|segment| matches!(segment.part, Part::History { .. }));
+            .filter(|segment| matches!(segment.part, PromptPart::History { .. }));
         said.map(|segment| bpe_openai::o200k_base().count(&segment.text))
             .sum::<usize>()
     };
@@ -157,7 +157,7 @@ fn hysteresis_keeps_the_start_of_the_history() {
         let case = plain_case(turns);
         let (_folder, mut pack) = case.pack();
         pack.hysteresis = Some(85);
-        let request = Request {
+        let request = PromptRequest {
             previous: first,
             ..case.request(900)
         };
@@ -217,7 +217,7 @@ fn counter_can_be_shared_between_threads() {
 
     let texts: Vec<String> = std::thread::scope(|scope| {
         let one = || {
-            let request = Request {
+            let request = PromptRequest {
                 counter: Some(Arc::clone(&counter)),
                 ..case.request(900)
             };
@@ -253,8 +253,8 @@ fn xml_prompt_holds_the_history_as_artifacts() {
     );
     assert_eq!(draft.segments[0].block, "system");
     assert!(draft.segments.iter().any(|segment| segment.part
-        == Part::History {
-            role: Role::Assistant
+        == PromptPart::History {
+            role: MessageRole::Assistant
         }));
 }
 
@@ -281,7 +281,7 @@ fn cdata_escapes_stay_within_the_window() {
     );
     let pack = Pack::load(
         "trial",
-        &Places::new(Some(folder.path().to_path_buf()), None),
+        &SearchPath::new(Some(folder.path().to_path_buf()), None),
     )
     .unwrap();
     let mut before = 0;
@@ -293,7 +293,7 @@ fn cdata_escapes_stay_within_the_window() {
         let draft = compose(
             &pack,
             &case.state(),
-            &Request {
+            &PromptRequest {
                 project,
                 ..case.request(window)
             },
@@ -372,17 +372,17 @@ fn elastic_layer_may_be_first() {
     write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
     let pack = Pack::load(
         "trial",
-        &Places::new(Some(folder.path().to_path_buf()), None),
+        &SearchPath::new(Some(folder.path().to_path_buf()), None),
     )
     .unwrap();
     let file = |name: &str| agentd::compose::SourcedItem {
         item: agentd::ContextItem::new(agentd::ContextKind::File, name, "code"),
         ..Default::default()
     };
-    let request = Request {
+    let request = PromptRequest {
         instructions: Some("Go".to_owned()),
         context: vec![file("a.rs"), file("a.rs")],
-        ..Request::default()
+        ..PromptRequest::default()
     };
     let state = State {
         mode: Some(Mode::new("go").unwrap()),
@@ -417,7 +417,7 @@ fn required_file_is_shown_or_the_prompt_refused() {
     write(&folder.path().join("agentd/packs/trial/a.md"), "Rules.\n");
     let pack = Pack::load(
         "trial",
-        &Places::new(Some(folder.path().to_path_buf()), None),
+        &SearchPath::new(Some(folder.path().to_path_buf()), None),
     )
     .unwrap();
     let composed = |files: &[(&str, bool)]| {
@@ -428,10 +428,10 @@ fn required_file_is_shown_or_the_prompt_refused() {
         };
 
         let context = files.iter().map(given).collect();
-        let request = Request {
+        let request = PromptRequest {
             instructions: Some("Go".to_owned()),
             context,
-            ..Request::default()
+            ..PromptRequest::default()
         };
         let state = State {
             mode: Some(Mode::new("go").unwrap()),
@@ -467,7 +467,7 @@ fn hysteresis_keeps_turns_that_fit() {
     let (_folder, mut pack) = case.pack();
     pack.hysteresis = Some(10);
     let kept = |previous: usize, window: u64| {
-        let request = Request {
+        let request = PromptRequest {
             previous: Some(previous),
             ..case.request(window)
         };
@@ -505,7 +505,7 @@ fn estimated_count_leaves_room_for_its_margin() {
         margin: 1.2,
         base: 100,
     };
-    let request = Request {
+    let request = PromptRequest {
         counter: Some(Arc::new(Counter::new(spec))),
         ..case.request(1_500)
     };

@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use agentd::ops::{Changed, DiffLimits, LeftOut, LeftOutKind, Status};
+use agentd::ops::{ChangedFile, DiffLimits, FileStatus, LeftOut, LeftOutKind};
 
 use super::{WIDE, World, none_hidden};
 use crate::support::write;
 
-fn changed_file(path: &str, status: Status, added: u64, removed: u64) -> Changed {
-    Changed {
+fn changed_file(path: &str, status: FileStatus, added: u64, removed: u64) -> ChangedFile {
+    ChangedFile {
         path: path.to_owned(),
         status,
         binary: false,
@@ -54,24 +54,24 @@ fn files_are_listed_with_their_status() {
         worktree.commit("Half").unwrap().unwrap();
         write(&at("empty"), "");
         let expected = vec![
-            changed_file("a.txt", Status::Modified, 2, 1),
-            Changed {
+            changed_file("a.txt", FileStatus::Modified, 2, 1),
+            ChangedFile {
                 binary: true,
-                ..changed_file("bin", Status::Modified, 0, 0)
+                ..changed_file("bin", FileStatus::Modified, 0, 0)
             },
-            changed_file("empty", Status::Added, 0, 0),
-            changed_file("gone", Status::Removed, 0, 1),
-            changed_file("kind", Status::Modified, 1, 1),
+            changed_file("empty", FileStatus::Added, 0, 0),
+            changed_file("gone", FileStatus::Removed, 0, 1),
+            changed_file("kind", FileStatus::Modified, 1, 1),
             changed_file(
                 "new \"name\"\n",
-                Status::Renamed {
+                FileStatus::Renamed {
                     from: "old name".to_owned(),
                 },
                 1,
                 0,
             ),
-            changed_file("raw\u{fffd}", Status::Added, 1, 0),
-            changed_file("src/lib.rs", Status::Modified, 0, 0),
+            changed_file("raw\u{fffd}", FileStatus::Added, 1, 0),
+            changed_file("src/lib.rs", FileStatus::Modified, 0, 0),
         ];
         assert_eq!(worktree.changed("main").unwrap(), expected);
 

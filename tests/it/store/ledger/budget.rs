@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use agentd::ErrorKind;
-use agentd::models::{Amount, Budget, Caps, Event, SessionId, Spent};
-use agentd::store::{Entry, Lease, Scope, SqliteStore, Store};
+use agentd::models::{Amount, Budget, BudgetLimits, BudgetUsage, Event, SessionId};
+use agentd::store::{BudgetScope, Lease, LedgerEntry, SqliteStore, Store};
 
 use super::{TEXTS, answered, at, called, claim, for_each_store, session, started, tokens};
 
-const FREE: Caps = Caps {
+const FREE: BudgetLimits = BudgetLimits {
     tokens: None,
     micro_dollars: None,
     turns: None,
@@ -24,7 +24,7 @@ fn commit(
 ) -> agentd::Result<()> {
     store.commit(
         lease,
-        &Entry {
+        &LedgerEntry {
             events,
             blobs: &TEXTS,
             budget,
@@ -41,8 +41,8 @@ fn answer(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> Event {
     Event::Answered(Box::new(answered(turn, call, spent, milliseconds)))
 }
 
-fn spent(amount: Amount, turns: u64, seconds: u64) -> Spent {
-    Spent {
+fn spent(amount: Amount, turns: u64, seconds: u64) -> BudgetUsage {
+    BudgetUsage {
         amount,
         turns,
         seconds,
@@ -54,8 +54,8 @@ fn call_counts_as_reserved_until_settled() {
     for_each_store(|store| {
         let lease = claim(store, "add-login");
         let free = Budget::default();
-        let of = |scope: Scope<'_>| store.spent(&scope).unwrap();
-        assert_eq!(of(Scope::Run("one")), Spent::default());
+        let of = |scope: BudgetScope<'_>| store.spent(&scope).unwrap();
+        assert_eq!(of(BudgetScope::Run("one")), BudgetUsage::default());
 
         commit(
             store,
@@ -64,29 +64,29 @@ fn call_counts_as_reserved_until_settled() {
             &[start(1), called(1, 1, "one", tokens(100))],
         )
         .unwrap();
-        assert_eq!(of(Scope::Run("one")), spent(tokens(100), 1, 0));
+        assert_eq!(of(BudgetScope::Run("one")), spent(tokens(100), 1, 0));
 
         let cost = Amount {
             tokens: 130,
             micro_dollars: 9,
         };
         commit(store, &lease, free, &[answer(1, 1, cost, 1_001)]).unwrap();
-        assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
+        assert_eq!(of(BudgetScope::Run("one")), spent(cost, 1, 2));
 
         // The same turn, called again by another run: it counts for that run, but not again for the
         // session.
         commit(store, &lease, free, &[called(1, 2, "two", tokens(50))]).unwrap();
-        assert_eq!(of(Scope::Run("one")), spent(cost, 1, 2));
-        assert_eq!(of(Scope::Run("two")), spent(tokens(50), 1, 0));
+        assert_eq!(of(BudgetScope::Run("one")), spent(cost, 1, 2));
+        assert_eq!(of(BudgetScope::Run("two")), spent(tokens(50), 1, 0));
 
         let both = Amount {
             tokens: 180,
             micro_dollars: 9,
         };
-        assert_eq!(of(Scope::Session(&lease.session)), spent(both, 1, 2));
+        assert_eq!(of(BudgetScope::Session(&lease.session)), spent(both, 1, 2));
 
         commit(store, &lease, free, &[answer(1, 2, tokens(0), 999)]).unwrap();
-        assert_eq!(of(Scope::Session(&lease.session)), spent(cost, 1, 2));
+        assert_eq!(of(BudgetScope::Session(&lease.session)), spent(cost, 1, 2));
 
         // A run counts over all sessions. A run and a session of the same name are separate.
         let other = claim(store, "one");
@@ -98,7 +98,7 @@ fn call_counts_as_reserved_until_settled() {
         )
         .unwrap();
         assert_eq!(
-            of(Scope::Run("one")),
+            of(BudgetScope::Run("one")),
             spent(
                 Amount {
                     tokens: 137,
@@ -108,8 +108,14 @@ fn call_counts_as_reserved_until_settled() {
                 2
             )
         );
-        assert_eq!(of(Scope::Session(&session("one"))), spent(tokens(7), 1, 0));
-        assert_eq!(of(Scope::Session(&session("nobody"))), Spent::default());
+        assert_eq!(
+            of(BudgetScope::Session(&session("one"))),
+            spent(tokens(7), 1, 0)
+        );
+        assert_eq!(
+            of(BudgetScope::Session(&session("nobody"))),
+            BudgetUsage::default()
+        );
     });
 }
 
@@ -119,58 +125,58 @@ fn call_counts_as_reserved_until_settled() {
 fn call_over_budget_is_refused_and_not_recorded() {
     const CENT: u64 = 10_000;
 
-    let cases: [(Caps, Option<&str>); 8] = [
+    let cases: [(BudgetLimits, Option<&str>); 8] = [
         (
-            Caps {
+            BudgetLimits {
                 tokens: Some(110),
                 ..FREE
             },
             None,
         ),
         (
-            Caps {
+            BudgetLimits {
                 tokens: Some(109),
                 ..FREE
             },
             Some("109 tokens, 80 were used, the call may need 30"),
         ),
         (
-            Caps {
+            BudgetLimits {
                 micro_dollars: Some(110 * CENT),
                 ..FREE
             },
             None,
         ),
         (
-            Caps {
+            BudgetLimits {
                 micro_dollars: Some(109 * CENT),
                 ..FREE
             },
             Some("$1.0900, $0.8000 was used, the call may need $0.3000"),
         ),
         (
-            Caps {
+            BudgetLimits {
                 turns: Some(3),
                 ..FREE
             },
             None,
         ),
         (
-            Caps {
+            BudgetLimits {
                 turns: Some(2),
                 ..FREE
             },
             Some("2 turns, 2 were taken"),
         ),
         (
-            Caps {
+            BudgetLimits {
                 seconds: Some(9),
                 ..FREE
             },
             None,
         ),
         (
-            Caps {
+            BudgetLimits {
                 seconds: Some(8),
                 ..FREE
             },
@@ -215,7 +221,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                     commit(store, &lease, Budget::default(), &events).unwrap();
                 }
 
-                let before = store.spent(&Scope::Run(&run)).unwrap();
+                let before = store.spent(&BudgetScope::Run(&run)).unwrap();
                 let taken = commit(
                     store,
                     &lease,
@@ -238,7 +244,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                     Some(&*format!("raise it under {table} in agentd/config.toml"))
                 );
                 assert_eq!(store.events(&lease.session).unwrap().len(), 6);
-                assert_eq!(store.spent(&Scope::Run(&run)).unwrap(), before);
+                assert_eq!(store.spent(&BudgetScope::Run(&run)).unwrap(), before);
             }
         });
     }
@@ -248,7 +254,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
 fn second_call_of_a_turn_uses_no_second_turn() {
     for_each_store(|store| {
         let lease = claim(store, "add-login");
-        let caps = Caps {
+        let caps = BudgetLimits {
             turns: Some(1),
             ..FREE
         };
@@ -297,7 +303,7 @@ fn any_reported_usage_is_accepted() {
             commit(store, &lease, Budget::default(), &events).unwrap();
         }
 
-        let caps = Caps {
+        let caps = BudgetLimits {
             tokens: Some(1_000_000),
             ..FREE
         };
@@ -319,7 +325,7 @@ fn any_reported_usage_is_accepted() {
         assert_eq!(store.usage(None).unwrap()[0].spent.tokens, limit);
         assert_eq!(
             store
-                .spent(&Scope::Run("run"))
+                .spent(&BudgetScope::Run("run"))
                 .unwrap()
                 .amount
                 .micro_dollars,
@@ -344,7 +350,7 @@ fn spend(store: &dyn Store, session: &SessionId, budget: Budget, most: &AtomicU6
             Err(error) => panic!("{error:?}"),
         }
         most.fetch_max(
-            store.spent(&Scope::Run("run")).unwrap().amount.tokens,
+            store.spent(&BudgetScope::Run("run")).unwrap().amount.tokens,
             Ordering::Relaxed,
         );
         commit(store, &lease, budget, &[answer(turn, 1, tokens(20), 1)]).unwrap();
@@ -360,7 +366,7 @@ const REFUSED: u64 = 30;
 #[test]
 fn eight_threads_never_exceed_a_shared_budget() {
     let budget = Budget {
-        run: Caps {
+        run: BudgetLimits {
             tokens: Some(1_000),
             ..FREE
         },
@@ -376,7 +382,7 @@ fn eight_threads_never_exceed_a_shared_budget() {
             let all: Vec<_> = (0..8).map(one).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
-        let total = store.spent(&Scope::Run("run")).unwrap().amount.tokens;
+        let total = store.spent(&BudgetScope::Run("run")).unwrap().amount.tokens;
         assert_eq!(total, turns * 20);
         assert!(most.into_inner() <= 1_000);
         // A refused thread ends. The last one to be refused is alone, with only its own
@@ -388,7 +394,7 @@ fn eight_threads_never_exceed_a_shared_budget() {
 #[test]
 fn eight_ledger_handles_share_a_budget() {
     let budget = Budget {
-        run: Caps {
+        run: BudgetLimits {
             tokens: Some(600),
             ..FREE
         },
@@ -409,7 +415,7 @@ fn eight_ledger_handles_share_a_budget() {
     let store = SqliteStore::open(folder.path()).unwrap();
     assert!(most.into_inner() <= 600);
 
-    let total = store.spent(&Scope::Run("run")).unwrap().amount.tokens;
+    let total = store.spent(&BudgetScope::Run("run")).unwrap().amount.tokens;
     assert!((600 - REFUSED..=600).contains(&total), "{total}");
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }

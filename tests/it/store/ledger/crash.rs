@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use agentd::ErrorKind;
 use agentd::models::Event;
-use agentd::store::{Claim, Entry, Lease, SqliteStore, Store, Turns, blob_id};
+use agentd::store::{ClaimResult, Lease, LedgerEntry, SqliteStore, Store, TurnQuery, blob_id};
 
 use super::{TEXTS, answered, at, called, claim, holder, replied, session, started, tokens};
 use crate::support::{did_not_run, test_name};
@@ -74,10 +74,10 @@ fn take_turn(store: &dyn Store, lease: &Lease, turn: u64) -> agentd::Result<()> 
     let blobs = [TEXTS[0], TEXTS[1], &own];
     store.commit(
         lease,
-        &Entry {
+        &LedgerEntry {
             events: &events,
             blobs: &blobs,
-            ..Entry::default()
+            ..LedgerEntry::default()
         },
         at(turn),
     )
@@ -95,7 +95,7 @@ fn turn_text(turn: u64) -> Vec<u8> {
 
 fn last_turn(store: &dyn Store, name: &str) -> u64 {
     let rows = store
-        .turns(&Turns {
+        .turns(&TurnQuery {
             session: Some(&session(name)),
             newest: 1,
         })
@@ -106,7 +106,7 @@ fn last_turn(store: &dyn Store, name: &str) -> u64 {
 /// Takes over the session of the killed process, and takes turns until it is killed as well.
 fn take_turns_forever(store: &dyn Store, name: &str) {
     let over = store.held().unwrap().first().map(|held| held.fence);
-    let Claim::Granted(lease) = store
+    let ClaimResult::Granted(lease) = store
         .claim(&session(name), &holder("x"), over, at(0))
         .unwrap()
     else {
@@ -163,7 +163,7 @@ fn one_of_eight_processes_gets_the_session() {
                     let name = session(&format!("round-{round}"));
                     matches!(
                         store.claim(&name, &holder("x"), None, at(0)).unwrap(),
-                        Claim::Granted(_)
+                        ClaimResult::Granted(_)
                     )
                 })
             };

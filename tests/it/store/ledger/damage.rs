@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentd::ErrorKind;
-use agentd::store::{Entry, Scope, SqliteStore, Store, Turns, blob_id};
+use agentd::store::{BudgetScope, LedgerEntry, SqliteStore, Store, TurnQuery, blob_id};
 use rusqlite::Connection;
 
 use super::{TEXTS, at, claim, commit, every_event, session};
@@ -22,9 +22,9 @@ fn ledger(root: &Path) -> PathBuf {
         store
             .commit(
                 &lease,
-                &Entry {
+                &LedgerEntry {
                     blobs: &[LONG],
-                    ..Entry::default()
+                    ..LedgerEntry::default()
                 },
                 at(0),
             )
@@ -218,7 +218,7 @@ fn read_history(root: &Path) -> Result<String, String> {
     let mut told = format!(
         "{:?}",
         store
-            .turns(&Turns {
+            .turns(&TurnQuery {
                 session: None,
                 newest: 99
             })
@@ -226,7 +226,10 @@ fn read_history(root: &Path) -> Result<String, String> {
     );
     for name in ["a", "b"].map(session) {
         told += &format!("{:?}", store.events(&name).map_err(words)?);
-        told += &format!("{:?}", store.spent(&Scope::Session(&name)).map_err(words)?);
+        told += &format!(
+            "{:?}",
+            store.spent(&BudgetScope::Session(&name)).map_err(words)?
+        );
     }
 
     told += &format!("{:?}", store.usage(None).map_err(words)?);

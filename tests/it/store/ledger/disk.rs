@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use agentd::ErrorKind;
-use agentd::models::{Event, Started};
-use agentd::store::{Entry, SqliteStore, Store};
+use agentd::models::{Event, TurnStart};
+use agentd::store::{LedgerEntry, SqliteStore, Store};
 use rusqlite::Connection;
 
 use super::{at, claim, commit, segment, started};
@@ -254,7 +254,7 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
             texts: vec![agentd::store::blob_id(piece)],
             ..segment("x")
         });
-        let event = Event::Started(Box::new(Started {
+        let event = Event::Started(Box::new(TurnStart {
             prompt: prompt.collect(),
             ..started(turn)
         }));
@@ -263,10 +263,10 @@ fn size_of(turns: u64, piece: impl Fn(u64) -> Vec<u8>) -> u64 {
         store
             .commit(
                 &lease,
-                &Entry {
+                &LedgerEntry {
                     events: &[event],
                     blobs: &blobs,
-                    ..Entry::default()
+                    ..LedgerEntry::default()
                 },
                 at(0),
             )

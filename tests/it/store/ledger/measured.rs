@@ -1,14 +1,14 @@
 //! Measurements: stored by agent, model and kind, only the newest, and in ledgers of the first
 //! version as well.
 
-use agentd::models::{Condition, Figure, FigureKind, Measurement, Task};
-use agentd::store::{Figures, MAX_MEASUREMENTS, SqliteStore, Store};
+use agentd::models::{MeasuredKind, MeasuredValue, Measurement, ProbeCondition, ProbeTask};
+use agentd::store::{MAX_MEASUREMENTS, MeasurementQuery, SqliteStore, Store};
 use rusqlite::Connection;
 
 use super::{at, claim, commit, every_event, for_each_store, session};
 
 fn tokens(agent: &str, model: Option<&str>, ours: u64) -> Measurement {
-    let figure = Figure::Tokens {
+    let figure = MeasuredValue::Tokens {
         ours,
         reported: ours + 7,
     };
@@ -20,8 +20,8 @@ fn tokens(agent: &str, model: Option<&str>, ours: u64) -> Measurement {
 }
 
 fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
-    let (condition, task, case) = (Condition::Plain, Task::Action, "move".to_owned());
-    let figure = Figure::Protocol {
+    let (condition, task, case) = (ProbeCondition::Plain, ProbeTask::Action, "move".to_owned());
+    let figure = MeasuredValue::Protocol {
         condition,
         task,
         case,
@@ -36,11 +36,13 @@ fn protocol(agent: &str, model: Option<&str>, right: bool) -> Measurement {
 
 fn find_measurements(
     store: &dyn Store,
-    kind: FigureKind,
+    kind: MeasuredKind,
     agent: Option<&str>,
     model: Option<&str>,
 ) -> Vec<Measurement> {
-    let rows = store.measurements(&Figures { kind, agent, model }).unwrap();
+    let rows = store
+        .measurements(&MeasurementQuery { kind, agent, model })
+        .unwrap();
     rows.into_iter()
         .map(|(_, measurement)| measurement)
         .collect()
@@ -49,7 +51,10 @@ fn find_measurements(
 #[test]
 fn measurements_are_found_by_kind_agent_and_model() {
     for_each_store(|store| {
-        assert_eq!(find_measurements(store, FigureKind::Tokens, None, None), []);
+        assert_eq!(
+            find_measurements(store, MeasuredKind::Tokens, None, None),
+            []
+        );
 
         let all = [
             tokens("claude", Some("opus"), 1),
@@ -69,7 +74,7 @@ fn measurements_are_found_by_kind_agent_and_model() {
                 .collect::<Vec<_>>()
         };
 
-        let kind = FigureKind::Tokens;
+        let kind = MeasuredKind::Tokens;
         assert_eq!(
             find_measurements(store, kind, None, None),
             pick(&[0, 1, 3, 5])
@@ -91,11 +96,11 @@ fn measurements_are_found_by_kind_agent_and_model() {
             []
         );
         assert_eq!(
-            find_measurements(store, FigureKind::Protocol, Some("claude"), None),
+            find_measurements(store, MeasuredKind::Protocol, Some("claude"), None),
             pick(&[2, 4])
         );
 
-        let wanted = Figures {
+        let wanted = MeasurementQuery {
             kind,
             agent: Some("codex"),
             model: None,
@@ -129,18 +134,18 @@ fn newest_measurements_of_each_kind_are_kept() {
             .map(|ours| tokens("claude", Some("opus"), ours))
             .collect();
         assert_eq!(
-            find_measurements(store, FigureKind::Tokens, Some("claude"), Some("opus")),
+            find_measurements(store, MeasuredKind::Tokens, Some("claude"), Some("opus")),
             expected
         );
         assert_eq!(
-            find_measurements(store, FigureKind::Tokens, Some("codex"), None),
+            find_measurements(store, MeasuredKind::Tokens, Some("codex"), None),
             [others[0].clone()]
         );
 
-        let kept = find_measurements(store, FigureKind::Tokens, Some("claude"), None);
+        let kept = find_measurements(store, MeasuredKind::Tokens, Some("claude"), None);
         assert_eq!((kept.len(), &kept[0]), (MAX_MEASUREMENTS + 1, &others[1]));
         assert_eq!(
-            find_measurements(store, FigureKind::Protocol, None, None),
+            find_measurements(store, MeasuredKind::Protocol, None, None),
             [others[2].clone()]
         );
     });
@@ -179,7 +184,7 @@ fn goes_on(older: &str) {
     let measurement = tokens("claude", Some("opus"), 1);
     store.measure(&measurement, at(0)).unwrap();
     assert_eq!(
-        find_measurements(&store, FigureKind::Tokens, None, None),
+        find_measurements(&store, MeasuredKind::Tokens, None, None),
         [measurement]
     );
 

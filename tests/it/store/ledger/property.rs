@@ -1,7 +1,10 @@
 //! For any sequence of operations, the stores give the same results.
 
-use agentd::models::{Amount, Answered, Budget, CallOutcome, Caps, Event, SessionId};
-use agentd::store::{Claim, Entry, Lease, MemoryStore, Scope, SqliteStore, Store, Turns, blob_id};
+use agentd::models::{Amount, Budget, BudgetLimits, CallEnd, CallOutcome, Event, SessionId};
+use agentd::store::{
+    BudgetScope, ClaimResult, Lease, LedgerEntry, MemoryStore, SqliteStore, Store, TurnQuery,
+    blob_id,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -55,20 +58,22 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (1..4_u64).prop_map(|turn| Event::Started(Box::new(started(turn)))),
         3 => call.prop_map(|((turn, call), run, reserved)| called(turn, call, RUNS[run], reserved)),
         3 => answer.prop_map(|((turn, call), spent, time, end)| {
-            Event::Answered(Box::new(Answered { end, ..answered(turn, call, spent, time) }))
+            Event::Answered(Box::new(CallEnd { end, ..answered(turn, call, spent, time) }))
         }),
         1 => (1..4_u64).prop_map(|turn| replied(turn, None, Some("why"))),
         1 => any::<bool>().prop_map(|done| Event::Ended { done }),
     ]
 }
 
-fn caps() -> impl Strategy<Value = Caps> {
+fn caps() -> impl Strategy<Value = BudgetLimits> {
     let cap = |most: u64| option::weighted(0.2, 0..most);
-    (cap(200), cap(200), cap(4), cap(6)).prop_map(|(tokens, micro_dollars, turns, seconds)| Caps {
-        tokens,
-        micro_dollars,
-        turns,
-        seconds,
+    (cap(200), cap(200), cap(4), cap(6)).prop_map(|(tokens, micro_dollars, turns, seconds)| {
+        BudgetLimits {
+            tokens,
+            micro_dollars,
+            turns,
+            seconds,
+        }
     })
 }
 
@@ -108,7 +113,7 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
             let claim = store
                 .claim(&session(SESSIONS[*number]), &holder("x"), *over, at(now))
                 .unwrap();
-            if let Claim::Granted(lease) = &claim {
+            if let ClaimResult::Granted(lease) = &claim {
                 leases.insert(0, lease.clone());
             }
             format!("{claim:?}")
@@ -122,7 +127,7 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
             budget,
         } => done(store.commit(
             &lease(number),
-            &Entry {
+            &LedgerEntry {
                 events,
                 blobs,
                 budget: *budget,
@@ -142,14 +147,14 @@ fn read_all(store: &dyn Store) -> Vec<String> {
     for newest in [0, 2, usize::MAX] {
         told.push(format!(
             "{:?}",
-            store.turns(&Turns {
+            store.turns(&TurnQuery {
                 session: None,
                 newest
             })
         ));
         told.push(format!(
             "{:?}",
-            store.turns(&Turns {
+            store.turns(&TurnQuery {
                 session: sessions.first(),
                 newest
             })
@@ -159,10 +164,10 @@ fn read_all(store: &dyn Store) -> Vec<String> {
     for session in &sessions {
         told.push(format!("{:?}", store.events(session)));
         told.push(format!("{:?}", store.usage(Some(session))));
-        told.push(format!("{:?}", store.spent(&Scope::Session(session))));
+        told.push(format!("{:?}", store.spent(&BudgetScope::Session(session))));
     }
 
-    told.extend(RUNS.map(|run| format!("{:?}", store.spent(&Scope::Run(run)))));
+    told.extend(RUNS.map(|run| format!("{:?}", store.spent(&BudgetScope::Run(run)))));
     told.extend(TEXTS.map(|text| format!("{:?}", store.blob(&blob_id(text)))));
     told
 }

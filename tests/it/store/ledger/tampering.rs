@@ -6,7 +6,7 @@ use std::path::Path;
 
 use agentd::ErrorKind;
 use agentd::models::{Event, ReviewResult};
-use agentd::store::{Entry, Lease, SqliteStore, Store};
+use agentd::store::{Lease, LedgerEntry, SqliteStore, Store};
 
 use super::damage::change_unseen;
 use super::{at, claim, commit, every_event, session};
@@ -46,7 +46,12 @@ fn create_ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
 }
 
 /// Fails unless the ledger is refused with this message, and nothing more is recorded.
-fn check_refused(store: &SqliteStore, lease: &Lease, marks: &agentd::store::Marks, words: &str) {
+fn check_refused(
+    store: &SqliteStore,
+    lease: &Lease,
+    marks: &agentd::store::LedgerMarks,
+    words: &str,
+) {
     let error = store.check_unchanged(lease, marks).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LedgerChanged);
     let message = error.message();
@@ -69,9 +74,9 @@ fn concurrent_records_are_not_tampering() {
         other
             .commit(
                 &theirs,
-                &Entry {
+                &LedgerEntry {
                     events: &[Event::Ended { done: true }],
-                    ..Entry::default()
+                    ..LedgerEntry::default()
                 },
                 at(9),
             )
@@ -240,9 +245,9 @@ fn foreign_event_in_a_locked_session_is_detected() {
     other
         .commit(
             &lease,
-            &Entry {
+            &LedgerEntry {
                 events: &[forged],
-                ..Entry::default()
+                ..LedgerEntry::default()
             },
             at(9),
         )
@@ -252,9 +257,9 @@ fn foreign_event_in_a_locked_session_is_detected() {
     let error = store
         .commit(
             &lease,
-            &Entry {
+            &LedgerEntry {
                 events: &every_event()[3..4],
-                ..Entry::default()
+                ..LedgerEntry::default()
             },
             at(9),
         )

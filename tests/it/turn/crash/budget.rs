@@ -2,7 +2,7 @@
 //! than one call.
 
 use agentd::models::Amount;
-use agentd::store::{Scope, Store};
+use agentd::store::{BudgetScope, Store};
 
 use super::{Stage, TURN, WRITTEN, answers, session};
 
@@ -35,7 +35,7 @@ fn spent(stage: &Stage) -> Amount {
     stage
         .store()
         .unwrap()
-        .spent(&Scope::Session(&session()))
+        .spent(&BudgetScope::Session(&session()))
         .unwrap()
         .amount
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use agentd::models::Nonce;
-use agentd::text::yaml::{self, Placed};
+use agentd::text::yaml::{self, WithPlace};
 use agentd::{Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,9 +24,9 @@ pub(crate) struct Script {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    format: Placed<u64>,
+    format: WithPlace<u64>,
     /// Used in order. The last one repeats.
-    replies: Vec<Placed<Reply>>,
+    replies: Vec<WithPlace<Reply>>,
 }
 
 /// The answer to one request.
