@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`Pack`] | a process as data: modes, layers of the prompt, actions, verdicts, gates |
 //! | [`State`](models::State) | the state of a session: its mode, the work so far, the history |
-//! | [`Request`](compose::Request) | what one prompt is composed for: the user's text, files, a model |
+//! | [`PromptRequest`](compose::PromptRequest) | the input of one prompt: the user's text, files, a model |
 //! | [`Response`](models::Response) | a parsed reply: message, actions, updates, verdict |
 //! | [`TurnContext`](orchestrator::TurnContext) | what turns are taken with: project, ledger, agents, operations (feature `run`) |
 //!
@@ -19,13 +19,13 @@
 //! [`compose()`] fits the layers of a pack to the window of a model, and reports the length that each of them got.
 //!
 //! ```
-//! use agentd::compose::Request;
+//! use agentd::compose::PromptRequest;
 //! use agentd::models::{Catalogue, State};
-//! use agentd::{Pack, Places, compose};
+//! use agentd::{Pack, SearchPath, compose};
 //!
-//! let pack = Pack::load("foreman", &Places::default())?;
+//! let pack = Pack::load("foreman", &SearchPath::default())?;
 //! let state = State::in_mode(pack.start.clone());
-//! let request = Request::new("A thief learns to trust.").with_model(Catalogue::built_in()?, "llama3.2:3b");
+//! let request = PromptRequest::new("A thief learns to trust.").with_model(Catalogue::built_in()?, "llama3.2:3b");
 //!
 //! let draft = compose(&pack, &state, &request)?;
 //! assert!(draft.text().ends_with("A thief learns to trust."));
@@ -39,14 +39,14 @@
 //!
 //! ```
 //! use agentd::models::Mode;
-//! use agentd::parse::{Context, parse, verdict};
-//! use agentd::{Pack, Places, ReviewResult};
+//! use agentd::parse::{ReplyContext, parse, verdict};
+//! use agentd::{Pack, SearchPath, ReviewResult};
 //!
-//! let pack = Pack::load("light", &Places::default())?;
+//! let pack = Pack::load("light", &SearchPath::default())?;
 //! let grammar = pack.grammar(&Mode::new("review")?)?;
 //! let reply = "<message>Looks good.</message>\n<review>PASS</review>";
 //!
-//! let response = parse(reply, &grammar, &Context::default());
+//! let response = parse(reply, &grammar, &ReplyContext::default());
 //! assert_eq!(response.message, "Looks good.");
 //! assert_eq!(verdict(&response, &grammar)?, Some(ReviewResult::Pass));
 //! # Ok::<(), agentd::Error>(())
@@ -165,3 +165,13 @@ pub use compose::{Draft, compose, inject_variables};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use models::{ContextItem, ContextKind, ReviewResult, UnifiedPrompt};
 pub use pack::{Pack, SearchPath, Templates};
+
+/// Compiles and runs the Rust examples of the documentation.
+#[cfg(all(doctest, feature = "run"))]
+mod pages {
+    #[doc = include_str!("../docs/internals/fit.md")]
+    struct Fit;
+
+    #[doc = include_str!("../docs/reference/replies.md")]
+    struct Replies;
+}

@@ -7,12 +7,12 @@
 //! ```
 //! use agentd::apply::{advance, closed_gate, take_reply};
 //! use agentd::models::State;
-//! use agentd::parse::{Context, parse, verdict};
-//! use agentd::{Pack, Places};
+//! use agentd::parse::{ReplyContext, parse, verdict};
+//! use agentd::{Pack, SearchPath};
 //!
-//! let pack = Pack::load("foreman", &Places::default())?;
+//! let pack = Pack::load("foreman", &SearchPath::default())?;
 //! let grammar = pack.grammar(&pack.start)?;
-//! let response = parse("<message>Who is she?</message>", &grammar, &Context::default());
+//! let response = parse("<message>Who is she?</message>", &grammar, &ReplyContext::default());
 //!
 //! let (state, outcome) =
 //!     take_reply(&pack, State::default(), &response, verdict(&response, &grammar))?;
@@ -143,7 +143,7 @@ pub fn apply(
 /// Applies a reply to a session without a ledger: begins a turn, decides on the consequences of the response, and returns
 /// the state after it.
 ///
-/// The caller executes [`Outcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
+/// The caller executes [`ReplyOutcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
 /// next mode, or [`closed_gate`] the gate that keeps the session in this one. `verdict` is the result of
 /// [`parse::verdict`](crate::parse::verdict). The reply cannot edit a work tree.
 ///

@@ -5,15 +5,15 @@
 //! prompts for one pack, and [`inject_variables`] fills a single text.
 //!
 //! ```
-//! use agentd::compose::{Request, compose};
+//! use agentd::compose::{PromptRequest, compose};
 //! use agentd::models::{Format, Mode, State};
-//! use agentd::{Pack, Places};
+//! use agentd::{Pack, SearchPath};
 //!
-//! let pack = Pack::load("foreman", &Places::default())?;
+//! let pack = Pack::load("foreman", &SearchPath::default())?;
 //! let state = State::in_mode(Mode::new("director")?);
-//! let request = Request {
+//! let request = PromptRequest {
 //!     format: Some(Format::Chat),
-//!     ..Request::new("Write the first scene.")
+//!     ..PromptRequest::new("Write the first scene.")
 //! };
 //! let messages = compose(&pack, &state, &request)?.messages();
 //! assert_eq!((messages[0].role, messages[1].role), ("system", "user"));

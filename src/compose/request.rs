@@ -12,7 +12,7 @@ use crate::pack::FoundTemplate;
 
 /// Input of one prompt, apart from the pack and the session's state.
 ///
-/// [`Request::new`] and [`Request::with_model`] cover most callers; set other fields with struct update syntax.
+/// [`PromptRequest::new`] and [`PromptRequest::with_model`] cover most callers; set other fields with struct update syntax.
 #[derive(Clone, Debug)]
 pub struct PromptRequest {
     /// System template, for a pack with a layer that holds one; [`Templates::find`](crate::Templates::find) returns it.

@@ -131,7 +131,7 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 ///
 /// # Errors
 ///
-/// `MissingVariable` with all missing variables and the place of the first, if the policy is [`Missing::Error`].
+/// `MissingVariable` with all missing variables and the place of the first, if the policy is [`MissingVariable::Error`].
 pub(super) fn fill_placeholders(
     template: &ProseText,
     values: PlaceholderValues<'_>,

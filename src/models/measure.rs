@@ -55,9 +55,9 @@ impl MeasuredValue {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeasuredKind {
-    /// [`Figure::Tokens`].
+    /// [`MeasuredValue::Tokens`].
     Tokens,
-    /// [`Figure::Protocol`].
+    /// [`MeasuredValue::Protocol`].
     Protocol,
 }
 

@@ -5,9 +5,9 @@
 //!
 //! ```
 //! use agentd::models::Mode;
-//! use agentd::{Pack, Places};
+//! use agentd::{Pack, SearchPath};
 //!
-//! let pack = Pack::load("sdd", &Places::default())?;
+//! let pack = Pack::load("sdd", &SearchPath::default())?;
 //! assert_eq!(pack.start.as_str(), "plan");
 //! let review = pack.mode(&Mode::new("review")?)?;
 //! assert!(review.verdict_required);

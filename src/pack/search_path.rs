@@ -268,7 +268,7 @@ impl SearchPath {
     ///
     /// # Errors
     ///
-    /// Those of [`Places::read`].
+    /// Those of [`SearchPath::read`].
     pub fn find(&self, name: &str) -> Result<Option<Prose>> {
         for candidate in self.candidates(name) {
             if let Some(prose) = self.read(&candidate)? {
@@ -282,7 +282,7 @@ impl SearchPath {
     ///
     /// # Errors
     ///
-    /// Those of [`Places::read`].
+    /// Those of [`SearchPath::read`].
     pub fn layers(&self, name: &str) -> Result<Vec<Prose>> {
         let candidates = self.candidates(name);
         candidates

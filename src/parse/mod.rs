@@ -5,14 +5,14 @@
 //!
 //! ```
 //! use agentd::ReviewResult;
-//! use agentd::parse::{Context, Grammar, Stream, parse_review_marker};
+//! use agentd::parse::{ReplyContext, Grammar, Stream, parse_review_marker};
 //!
 //! assert_eq!(parse_review_marker("Fine.\n<review>PASS</review>")?, ReviewResult::Pass);
 //!
 //! let mut stream = Stream::new(&Grammar::any_review());
 //! let mut shown = stream.push(b"<message>Looks ");
 //! shown += &stream.push(b"good.</message>\n<rev");
-//! let (rest, response) = stream.finish(&Context::default());
+//! let (rest, response) = stream.finish(&ReplyContext::default());
 //! assert_eq!(shown + &rest, "Looks good.");
 //! assert!(!response.complete);
 //! # Ok::<(), agentd::Error>(())

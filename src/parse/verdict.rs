@@ -7,7 +7,7 @@ use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 /// Returns the most severe verdict in an agent's output, accepting the verdicts of every mode.
 ///
 /// Verdicts in thoughts, quotes and code do not count, and PASS counts only as the last line. The `run` attribute is
-/// not checked. For a reply to a prompt with a `run`, use [`parse()`] with [`Context::nonce`].
+/// not checked. For a reply to a prompt with a `run`, use [`parse()`] with [`ReplyContext::nonce`].
 ///
 /// ```
 /// use agentd::models::ReviewResult;

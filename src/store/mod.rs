@@ -4,18 +4,18 @@
 //! method takes `&self` and is one transaction; ids and times are arguments.
 //!
 //! ```
-//! use agentd::models::{Holder, SessionId};
-//! use agentd::store::{Claim, MemoryStore, Store};
+//! use agentd::models::{LeaseHolder, SessionId};
+//! use agentd::store::{ClaimResult, MemoryStore, Store};
 //! # use std::time::SystemTime;
 //!
 //! let store = MemoryStore::default();
 //! let session = SessionId::new("add-login")?;
-//! # let me = Holder { name: "my program".to_owned(), process: agentd::agent::this_process() };
+//! # let me = LeaseHolder { name: "my program".to_owned(), process: agentd::agent::this_process() };
 //! # let now = SystemTime::now();
 //! let claim = store.claim(&session, &me, None, now)?;
-//! let Claim::Granted(lease) = claim else { panic!("nobody else holds it") };
+//! let ClaimResult::Granted(lease) = claim else { panic!("nobody else holds it") };
 //! // A second program does not get the session until it is released.
-//! assert!(matches!(store.claim(&session, &me, None, now)?, Claim::Busy(_)));
+//! assert!(matches!(store.claim(&session, &me, None, now)?, ClaimResult::Busy(_)));
 //! store.release(&lease)?;
 //! # Ok::<(), agentd::Error>(())
 //! ```

@@ -40,7 +40,7 @@ pub struct ProbeReport {
     pub asked: Vec<ProbeTurn>,
     /// Tokens and money that all calls used.
     pub spent: Amount,
-    /// Share of right replies under [`Condition::Plain`] in the ledger, including those of earlier probes.
+    /// Share of right replies under [`ProbeCondition::Plain`] in the ledger, including those of earlier probes.
     pub kept: ComplianceRate,
     /// Reliability of the model that prompts use from now on, and its source. `None` if the model is not known.
     pub reliability: Option<(Reliability, Origin)>,
@@ -49,7 +49,7 @@ pub struct ProbeReport {
     pub fault: Option<Error>,
 }
 
-/// Effect of a condition on the share of right replies, compared with [`Condition::Plain`].
+/// Effect of a condition on the share of right replies, compared with [`ProbeCondition::Plain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionEffect {

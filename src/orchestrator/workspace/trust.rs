@@ -211,7 +211,7 @@ fn subject_id(root: &Path, file: &str) -> BlobId {
 ///
 /// # Errors
 ///
-/// Those of [`Places::definitions`].
+/// Those of [`SearchPath::definitions`].
 pub fn list_definitions(
     places: &SearchPath,
     trust: &Trust,

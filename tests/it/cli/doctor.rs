@@ -1,4 +1,4 @@
-//! `agentd doctor` reads the whole ledger and tells what of it is was edited.
+//! `agentd doctor` reports the containment and verifies the whole ledger.
 
 use std::fs;
 
@@ -94,5 +94,50 @@ fn unopenable_ledger_is_reported() {
         run.stdout.contains("no: .agentd/ledger.db"),
         "{}",
         run.stdout
+    );
+}
+
+#[test]
+fn doctor_reports_the_containment() {
+    let project = TestProject::new();
+    let facts = project.run(&["doctor", "--json"]).json();
+    assert_eq!(facts["guard"], json!({"works": true, "why_not": null}));
+    assert_eq!(
+        facts["namespace"]["works"].as_bool(),
+        Some(facts["namespace"]["why_not"].is_null())
+    );
+    assert!(
+        facts["when_agentd_is_killed"]
+            .as_str()
+            .unwrap()
+            .contains("are killed within a second"),
+        "{facts}"
+    );
+
+    let told = project.run(&["doctor"]).ok();
+    let heads = told
+        .lines()
+        .filter_map(|line| line.get(..10))
+        .map(str::trim)
+        .filter(|head| !head.is_empty());
+    assert_eq!(
+        heads.collect::<Vec<_>>(),
+        [
+            "agents",
+            "mode",
+            "mode",
+            "mode",
+            "mode",
+            "mode",
+            "guard",
+            "namespace",
+            "if killed",
+            "ledger"
+        ],
+        "{told}"
+    );
+    assert!(
+        told.contains("\nguard      yes: all processes of an agent end with its call\n"),
+        "{told}"
     );
 }

@@ -548,51 +548,6 @@ fn export_prints_events_and_texts_with_hashes() {
 }
 
 #[test]
-fn doctor_reports_the_containment() {
-    let project = TestProject::new();
-    let facts = project.run(&["doctor", "--json"]).json();
-    assert_eq!(facts["guard"], json!({"works": true, "why_not": null}));
-    assert_eq!(
-        facts["namespace"]["works"].as_bool(),
-        Some(facts["namespace"]["why_not"].is_null())
-    );
-    assert!(
-        facts["when_agentd_is_killed"]
-            .as_str()
-            .unwrap()
-            .contains("are killed within a second"),
-        "{facts}"
-    );
-
-    let told = project.run(&["doctor"]).ok();
-    let heads = told
-        .lines()
-        .filter_map(|line| line.get(..10))
-        .map(str::trim)
-        .filter(|head| !head.is_empty());
-    assert_eq!(
-        heads.collect::<Vec<_>>(),
-        [
-            "agents",
-            "mode",
-            "mode",
-            "mode",
-            "mode",
-            "mode",
-            "guard",
-            "namespace",
-            "if killed",
-            "ledger"
-        ],
-        "{told}"
-    );
-    assert!(
-        told.contains("\nguard      yes: all processes of an agent end with its call\n"),
-        "{told}"
-    );
-}
-
-#[test]
 fn errors_name_the_cause_and_a_remedy() {
     let empty = TestProject::new();
     for args in [["log", "--json"], ["usage", "--json"]] {

@@ -20,7 +20,7 @@ use agentd::models::{
     Amount, BlobId, CallEnd, CallOutcome, CallReason, ChangeOrigin, Decision, Event, Format,
     HeldSession, Intent, LeaseHolder, Marker, Mode, Nonce, OperationId, Permission,
     ProcessIdentity, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome, StepResult,
-    StepTrigger, TurnRow, TurnStart, UsageMetrics, UsageRow,
+    StepTrigger, TurnRow, TurnStart, UsageMetrics,
 };
 use agentd::store::{
     ClaimResult, Lease, LedgerEntry, MemoryStore, SqliteStore, Store, TurnQuery, blob_id,
@@ -737,75 +737,5 @@ fn invalid_transition_is_refused() {
             &[launch(3, 2), answer(3, 2), replied(3, None, None)],
         )
         .unwrap();
-    });
-}
-
-#[test]
-fn usage_is_summed_by_session_agent_and_model() {
-    for_each_store(|store| {
-        let take = |lease: &Lease, turn, agent: &str, model: Option<&str>, spent: &[u64]| {
-            let agent = agent.to_owned();
-            let begun = TurnStart {
-                agent,
-                model: model.map(str::to_owned),
-                ..started(turn)
-            };
-            let mut events = vec![Event::Started(Box::new(begun))];
-            for (call, spent) in (1..).zip(spent) {
-                events.push(called(turn, call, "run", tokens(1_000)));
-                events.push(Event::Answered(Box::new(answered(
-                    turn,
-                    call,
-                    tokens(*spent),
-                    600,
-                ))));
-            }
-
-            commit(store, lease, &events).unwrap();
-        };
-
-        let (b, a) = (claim(store, "b"), claim(store, "a"));
-        take(&b, 1, "gemini", None, &[10]);
-        take(&b, 2, "claude", Some("opus"), &[1, 2]);
-        take(&a, 1, "claude", None, &[5]);
-        take(&b, 3, "claude", Some("opus"), &[4]);
-        take(&b, 4, "claude", None, &[8]);
-
-        // A turn without a call has no usage, and neither has an open call.
-        take(&a, 2, "codex", None, &[]);
-        commit(
-            store,
-            &a,
-            &[
-                Event::Started(Box::new(started(3))),
-                called(3, 1, "run", tokens(99)),
-            ],
-        )
-        .unwrap();
-        let row =
-            |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, milliseconds| {
-                UsageRow {
-                    session: session(name),
-                    agent: agent.to_owned(),
-                    model: model.map(str::to_owned),
-                    turns,
-                    calls,
-                    spent: tokens(spent),
-                    milliseconds,
-                }
-            };
-        let of_a = [
-            row("a", "claude", None, 1, 1, 5, 600),
-            row("a", "claude", Some("opus"), 1, 1, 0, 0),
-        ];
-        let of_b = [
-            row("b", "claude", None, 1, 1, 8, 600),
-            row("b", "claude", Some("opus"), 2, 3, 7, 1_800),
-            row("b", "gemini", None, 1, 1, 10, 600),
-        ];
-        assert_eq!(store.usage(Some(&a.session)).unwrap(), of_a);
-        assert_eq!(store.usage(Some(&b.session)).unwrap(), of_b);
-        assert_eq!(store.usage(None).unwrap(), [&of_a[..], &of_b].concat());
-        assert_eq!(store.usage(Some(&session("c"))).unwrap(), []);
     });
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use agentd::ErrorKind;
-use agentd::models::{Amount, Budget, BudgetLimits, BudgetUsage, Event, SessionId};
+use agentd::models::{
+    Amount, Budget, BudgetLimits, BudgetUsage, Event, SessionId, TurnStart, UsageRow,
+};
 use agentd::store::{BudgetScope, Lease, LedgerEntry, SqliteStore, Store};
 
 use super::{TEXTS, answered, at, called, claim, for_each_store, session, started, tokens};
@@ -418,4 +420,74 @@ fn eight_ledger_handles_share_a_budget() {
     let total = store.spent(&BudgetScope::Run("run")).unwrap().amount.tokens;
     assert!((600 - REFUSED..=600).contains(&total), "{total}");
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn usage_is_summed_by_session_agent_and_model() {
+    for_each_store(|store| {
+        let take = |lease: &Lease, turn, agent: &str, model: Option<&str>, spent: &[u64]| {
+            let agent = agent.to_owned();
+            let begun = TurnStart {
+                agent,
+                model: model.map(str::to_owned),
+                ..started(turn)
+            };
+            let mut events = vec![Event::Started(Box::new(begun))];
+            for (call, spent) in (1..).zip(spent) {
+                events.push(called(turn, call, "run", tokens(1_000)));
+                events.push(Event::Answered(Box::new(answered(
+                    turn,
+                    call,
+                    tokens(*spent),
+                    600,
+                ))));
+            }
+
+            super::commit(store, lease, &events).unwrap();
+        };
+
+        let (b, a) = (claim(store, "b"), claim(store, "a"));
+        take(&b, 1, "gemini", None, &[10]);
+        take(&b, 2, "claude", Some("opus"), &[1, 2]);
+        take(&a, 1, "claude", None, &[5]);
+        take(&b, 3, "claude", Some("opus"), &[4]);
+        take(&b, 4, "claude", None, &[8]);
+
+        // A turn without a call has no usage, and neither has an open call.
+        take(&a, 2, "codex", None, &[]);
+        super::commit(
+            store,
+            &a,
+            &[
+                Event::Started(Box::new(started(3))),
+                called(3, 1, "run", tokens(99)),
+            ],
+        )
+        .unwrap();
+        let row =
+            |name: &str, agent: &str, model: Option<&str>, turns, calls, spent, milliseconds| {
+                UsageRow {
+                    session: session(name),
+                    agent: agent.to_owned(),
+                    model: model.map(str::to_owned),
+                    turns,
+                    calls,
+                    spent: tokens(spent),
+                    milliseconds,
+                }
+            };
+        let of_a = [
+            row("a", "claude", None, 1, 1, 5, 600),
+            row("a", "claude", Some("opus"), 1, 1, 0, 0),
+        ];
+        let of_b = [
+            row("b", "claude", None, 1, 1, 8, 600),
+            row("b", "claude", Some("opus"), 2, 3, 7, 1_800),
+            row("b", "gemini", None, 1, 1, 10, 600),
+        ];
+        assert_eq!(store.usage(Some(&a.session)).unwrap(), of_a);
+        assert_eq!(store.usage(Some(&b.session)).unwrap(), of_b);
+        assert_eq!(store.usage(None).unwrap(), [&of_a[..], &of_b].concat());
+        assert_eq!(store.usage(Some(&session("c"))).unwrap(), []);
+    });
 }
