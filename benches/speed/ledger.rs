@@ -119,6 +119,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         },
         Event::Answered(Box::new(answered)),
         Event::Replied {
+            refused: Vec::new(),
             turn: number,
             markers: Vec::new(),
             verdict: None,

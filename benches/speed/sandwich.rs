@@ -40,6 +40,7 @@ fn turns(count: usize) -> Vec<ConversationTurn> {
 
 fn entries(count: usize) -> Vec<KnowledgeEntry> {
     let entry = |index: usize| KnowledgeEntry {
+        source: None,
         category: "character".to_owned(),
         key: format!("key_{index}"),
         value: prose(index, 120),

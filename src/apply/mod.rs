@@ -35,8 +35,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::models::{
-    Decision, Effect, EffectKind, Event, Mode, OperationId, RejectedEffect, Response, ReviewResult,
-    State, StepResult, TurnResult,
+    ActionOutcome, ActionResult, Decision, Effect, EffectKind, Event, Mode, OperationId,
+    RejectedEffect, Response, ReviewResult, State, StepResult, TurnResult,
 };
 use crate::pack::{FactValue, ManifestRule, ModeSpec, NextTarget, Pack, RuleFacts};
 
@@ -129,6 +129,7 @@ pub fn apply(
         unclear,
         fault: fault.as_ref().map(ToString::to_string),
         questions: response.questions.clone(),
+        refused: proposals.iter().map(refused_result).collect(),
     }];
 
     Ok(ReplyOutcome {
@@ -138,6 +139,32 @@ pub fn apply(
         verdict,
         fault,
     })
+}
+
+/// Maximum length of the source text of a refused effect that the ledger keeps, in bytes. The reply has all of it.
+const MAX_REFUSED_TEXT_BYTES: usize = 2_000;
+
+/// Returns the result of an effect that is not carried out.
+fn refused_result(refused: &RejectedEffect) -> ActionResult {
+    let (kind, name) = match &refused.what {
+        EffectKind::Review => ("review", None),
+        EffectKind::TaskStatus(task) => ("task_status", task.clone()),
+        EffectKind::Update(target) => ("content_update", target.clone()),
+        EffectKind::Action(name) => ("action", name.clone()),
+    };
+    let is_action = refused.what.is_action();
+    let cut = refused.text.floor_char_boundary(MAX_REFUSED_TEXT_BYTES);
+
+    ActionResult {
+        action: match &name {
+            Some(name) if is_action => name.clone(),
+            _ => kind.to_owned(),
+        },
+        target: name.filter(|_| !is_action).unwrap_or_default(),
+        outcome: ActionOutcome::Refused,
+        detail: refused.reason.clone(),
+        text: refused.text[..cut].to_owned(),
+    }
 }
 
 /// Applies a reply to a session without a ledger: begins a turn, decides on the consequences of the response, and returns
@@ -389,11 +416,11 @@ pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Manif
     Ok(spec
         .gate
         .as_ref()
-        .filter(|gate| !gate.holds(&gate_facts(state))))
+        .filter(|gate| !gate.holds(&gate_facts(pack, state))))
 }
 
 /// Returns the facts for gates: results that are settled, and the session's work.
-fn gate_facts(state: &State) -> RuleFacts {
+pub(crate) fn gate_facts(pack: &Pack, state: &State) -> RuleFacts {
     let progress = &state.progress;
     let mut facts = RuleFacts::default()
         .with("turns", count_value(state.turns))
@@ -408,7 +435,7 @@ fn gate_facts(state: &State) -> RuleFacts {
         )
         .with(
             "percent",
-            count_value(u64::from(state.document.completion_percent())),
+            count_value(u64::from(pack.completion_percent(&state.document))),
         );
 
     if let Some(verdict) = progress.verdict {
@@ -419,7 +446,7 @@ fn gate_facts(state: &State) -> RuleFacts {
         facts = facts.with_argument("state", &path, value.as_str());
     }
 
-    for artifact in &state.document.work_order {
+    for artifact in pack.artifact_progress(&state.document) {
         facts = facts.with_argument("status", &artifact.key(), artifact.status.name());
     }
 

@@ -22,6 +22,7 @@ impl ReplyPermit<'_> {
             .iter()
             .any(|pattern| matches_path(pattern, &update.target));
         self.check_effect(Effect {
+            action: None,
             operation: if self.edits && !own {
                 OperationId::FilesEdit
             } else {

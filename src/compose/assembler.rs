@@ -259,6 +259,7 @@ impl PromptAssembler {
         let inputs = PromptInputs {
             mode: Some(&config.mode),
             document: &document,
+            results: &[],
             knowledge: &knowledge,
             history,
         };

@@ -299,6 +299,7 @@ impl<'m> PromptBuilder<'m> {
         let inputs = PromptInputs {
             mode,
             document: &document,
+            results: &[],
             knowledge: &[],
             history: &[],
         };

@@ -317,7 +317,7 @@ fn check_named_items(
 fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &PromptRequest) -> Vec<Value> {
     match mode {
         Some(mode) if request.tools.is_empty() => pack
-            .actions_of(mode)
+            .offered_actions(mode)
             .map(|(name, action)| action.tool(name))
             .collect(),
         _ => request.tools.clone(),

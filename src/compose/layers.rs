@@ -13,8 +13,8 @@ use super::vars::{self, MissingVariable, PlaceholderValues, VariableUse, Variabl
 use super::{PromptRequest, SourcedItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    ConversationTurn, Format, KnowledgeEntry, MessageRole, Mode, PromptPart, RetentionClass,
-    SectionSource, StateDocument, Tier,
+    ActionResult, ConversationTurn, Format, KnowledgeEntry, MessageRole, Mode, PromptPart,
+    RetentionClass, SectionSource, StateDocument, Tier,
 };
 use crate::pack::{FactValue, Layer, LayerContent, Pack, ProseText, RuleFacts, file_for};
 use crate::text::escape::replace_forbidden;
@@ -25,6 +25,8 @@ pub(super) struct PromptInputs<'a> {
     /// Without a mode, layers that depend on it are empty.
     pub(super) mode: Option<&'a Mode>,
     pub(super) document: &'a StateDocument,
+    /// Results of the actions of the last turn.
+    pub(super) results: &'a [ActionResult],
     /// Entries by rank, best first.
     pub(super) knowledge: &'a [KnowledgeEntry],
     /// Turns, oldest first.
@@ -526,7 +528,14 @@ impl<'a> LayerFiller<'a, '_> {
             return Ok(None);
         };
         self.pack.mode(mode)?;
-        let xml = state_xml(self.pack, mode, self.inputs.document, tier, self.delimiters);
+        let xml = state_xml(
+            self.pack,
+            mode,
+            self.inputs.document,
+            self.inputs.results,
+            tier,
+            self.delimiters,
+        );
 
         Ok(Some(BlockRung {
             tier,
@@ -743,6 +752,7 @@ pub(super) fn fill_layer_text(
     let inputs = PromptInputs {
         mode: None,
         document: &document,
+        results: &[],
         knowledge: &[],
         history: &[],
     };

@@ -73,6 +73,7 @@ pub fn compose(pack: &Pack, state: &State, request: &PromptRequest) -> Result<Dr
     let inputs = PromptInputs {
         mode: Some(mode),
         document,
+        results: &state.action_results,
         knowledge: &document.knowledge,
         history: &document.history,
     };

@@ -4,11 +4,17 @@ use serde_json::{Map, Value};
 
 use super::delimiters::Delimiters;
 use crate::models::{
-    ArtifactProgress, ArtifactStatus, FieldType, KnowledgeEntry, ListSpec, Mode, SectionSource,
-    SectionSpec, StateDocument, Tier,
+    ActionResult, ArtifactProgress, ArtifactStatus, FieldType, KnowledgeEntry, ListSpec, Mode,
+    SectionSource, SectionSpec, StateDocument, Tier, mean_completion,
 };
 use crate::pack::Pack;
 use crate::text::escape::{XmlPosition, push_escaped};
+
+/// Maximum number of results of actions in a prompt.
+const MAX_RESULTS: usize = 10;
+
+/// Maximum length of the description of a result, in bytes.
+const MAX_RESULT_BYTES: usize = 300;
 
 /// Field of an artifact that a tier may leave out: the list of filled fields.
 const COMPLETED: &str = "completed";
@@ -31,6 +37,7 @@ pub(super) fn state_xml(
     pack: &Pack,
     mode: &Mode,
     document: &StateDocument,
+    results: &[ActionResult],
     tier: Tier,
     delimiters: &Delimiters<'_>,
 ) -> StateXml {
@@ -45,7 +52,7 @@ pub(super) fn state_xml(
         .section_holding(SectionSource::Artifacts)
         .is_some()
     {
-        let percent = completion_percent(&artifacts);
+        let percent = mean_completion(&artifacts);
         xml.write_element(1, "completion_pct", &percent.to_string());
     }
 
@@ -80,7 +87,8 @@ pub(super) fn state_xml(
         };
         match section.holds {
             Some(SectionSource::Artifacts) => xml.write_artifacts(form, &artifacts),
-            Some(SectionSource::Results | SectionSource::Knowledge) => {}
+            Some(SectionSource::Results) => xml.write_results(name, results),
+            Some(SectionSource::Knowledge) => {}
             None => xml.write_section(form, document),
         }
     }
@@ -96,15 +104,6 @@ pub(super) fn state_xml(
             tail: String::new(),
         },
     }
-}
-
-/// Returns the completion in percent: the mean of filled to required fields over all artifacts.
-fn completion_percent(artifacts: &[ArtifactProgress]) -> u32 {
-    let document = StateDocument {
-        work_order: artifacts.to_vec(),
-        ..StateDocument::default()
-    };
-    document.completion_percent()
 }
 
 /// Writes a knowledge entry.
@@ -284,6 +283,31 @@ impl StateWriter<'_> {
             }
             self.write_close_tag(2, element);
         }
+    }
+
+    /// Writes the results of the last turn's actions. The prompt stays bounded whatever the reply asked for.
+    fn write_results(&mut self, name: &str, results: &[ActionResult]) {
+        if results.is_empty() {
+            return;
+        }
+
+        self.write_open_tag(1, name, &[]);
+        for result in results.iter().take(MAX_RESULTS) {
+            let mut attributes = vec![
+                ("action", result.action.as_str()),
+                ("outcome", result.outcome.name()),
+            ];
+            if !result.target.is_empty() && result.target != result.action {
+                attributes.push(("target", &result.target));
+            }
+            let cut = result.detail.floor_char_boundary(MAX_RESULT_BYTES);
+            self.write_element_with(2, "result", &attributes, &result.detail[..cut]);
+        }
+        if results.len() > MAX_RESULTS {
+            let omitted = (results.len() - MAX_RESULTS).to_string();
+            self.write_empty_tag(2, "omitted", &[("count", &omitted)]);
+        }
+        self.write_close_tag(1, name);
     }
 
     fn write_value(&mut self, depth: usize, name: &str, value: &Value) {

@@ -1,11 +1,13 @@
 //! State document of a session: the sections that its pack declares, artifacts, knowledge and history.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use super::artifact::{ArtifactProgress, ArtifactRecord};
 use super::state_spec::{FieldType, ListSpec, SectionSource, SectionSpec, StateSpec};
 use super::{Mode, StateChange};
 use crate::error::{ErrorKind, Result};
@@ -25,6 +27,9 @@ pub struct StateDocument {
     pub mode: Option<Mode>,
     /// Artifacts and their status.
     pub work_order: Vec<ArtifactProgress>,
+    /// Known content of the pack's artifacts, by key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifacts: BTreeMap<String, ArtifactRecord>,
     /// Known facts, most relevant first.
     pub knowledge: Vec<KnowledgeEntry>,
     /// Earlier turns, oldest first. They have their own layer and are not in the XML.
@@ -34,75 +39,17 @@ pub struct StateDocument {
     pub sections: Map<String, Value>,
 }
 
-/// An artifact and its completion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArtifactProgress {
-    /// Title, such as `Release Notes`.
-    pub name: String,
-    #[expect(missing_docs, reason = "the type says it all")]
-    pub status: ArtifactStatus,
-    /// Number of required fields.
-    #[serde(default)]
-    pub required: Option<u32>,
-    /// Fields that are filled.
-    #[serde(default)]
-    pub completed: Vec<String>,
-    /// Fields that are missing.
-    #[serde(default)]
-    pub missing: Vec<String>,
-}
-
-/// Completion of an artifact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArtifactStatus {
-    /// No field is filled.
-    #[default]
-    NotStarted,
-    /// Some fields are filled.
-    InProgress,
-    /// Ready to be read, and not declared complete.
-    DraftReady,
-    /// Declared complete, with every required field filled.
-    Complete,
-}
-
-impl ArtifactStatus {
-    /// Every status, from the first to the last.
-    pub const ALL: [Self; 4] = [
-        Self::NotStarted,
-        Self::InProgress,
-        Self::DraftReady,
-        Self::Complete,
-    ];
-
-    /// Returns the status as it is spelt in data.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NotStarted => "not_started",
-            Self::InProgress => "in_progress",
-            Self::DraftReady => "draft_ready",
-            Self::Complete => "complete",
-        }
-    }
-
-    /// Returns the status that a word names, if there is one.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
-    }
-}
-
 /// A known fact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it all")]
+#[expect(missing_docs, reason = "the other names say it all")]
 pub struct KnowledgeEntry {
     pub category: String,
     pub key: String,
     pub value: String,
+    /// Origin of the fact, such as `brainstorm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// A message and its reply.
@@ -162,7 +109,36 @@ impl StateDocument {
     }
 
     /// Applies a change, whatever the value was before.
+    ///
+    /// `artifacts.KEY` and `knowledge.KEY` are the paths of an artifact's record and of a knowledge entry; every other
+    /// path is that of a section or a field.
     pub fn apply_change(&mut self, change: &StateChange) {
+        if let Some(key) = change.path.strip_prefix("artifacts.") {
+            match change.to.clone().map(serde_json::from_value) {
+                Some(Ok(record)) => {
+                    self.artifacts.insert(key.to_owned(), record);
+                }
+                Some(Err(_)) | None => {
+                    self.artifacts.remove(key);
+                }
+            }
+            return;
+        }
+        if let Some(key) = change.path.strip_prefix("knowledge.") {
+            let at = self.knowledge.iter().position(|entry| entry.key == key);
+            let entry = change.to.clone().map(serde_json::from_value);
+            match (at, entry) {
+                (Some(at), Some(Ok(entry))) => self.knowledge[at] = entry,
+                // The newest decision has the highest rank.
+                (None, Some(Ok(entry))) => self.knowledge.insert(0, entry),
+                (Some(at), _) => {
+                    self.knowledge.remove(at);
+                }
+                (None, _) => {}
+            }
+            return;
+        }
+
         let Some((section, field)) = change.path.split_once('.') else {
             match &change.to {
                 Some(value) => {
@@ -189,47 +165,6 @@ impl StateDocument {
             None => {
                 fields.shift_remove(field);
             }
-        }
-    }
-
-    /// Returns the completion in percent: the mean of filled to required fields over all artifacts.
-    #[must_use]
-    pub fn completion_percent(&self) -> u32 {
-        if self.work_order.is_empty() {
-            return 0;
-        }
-        let sum: u64 = self
-            .work_order
-            .iter()
-            .map(ArtifactProgress::per_mille)
-            .sum();
-        u32::try_from((sum / self.work_order.len() as u64 + 5) / 10).unwrap_or(100)
-    }
-}
-
-impl ArtifactProgress {
-    /// Returns the key of the artifact in rules: its name in lower case, with `_` for everything but letters and digits.
-    #[must_use]
-    pub fn key(&self) -> String {
-        let key_character = |c: char| {
-            if c.is_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '_'
-            }
-        };
-        self.name.chars().map(key_character).collect()
-    }
-
-    fn per_mille(&self) -> u64 {
-        let filled = self.completed.len() as u64;
-        let missing = self.missing.len() as u64;
-        let required = self.required.map_or(filled + missing, u64::from);
-        match (self.status, required) {
-            (ArtifactStatus::Complete, _) => 1_000,
-            (ArtifactStatus::NotStarted, _) | (_, 0) => 0,
-            _ if missing > 0 => 1_000 * required.saturating_sub(missing) / required,
-            _ => 1_000 * filled.min(required) / required,
         }
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Amount, BlobId, CallOutcome, ChangeOrigin, Decision, Format, Marker, Mode, Nonce, OperationId,
-    Permission, ProcessIdentity, ReviewResult, SegmentRef, SessionId, StateDocument, StepOutcome,
-    UpdateFormat, UsageMetrics,
+    Permission, ProcessIdentity, ReviewResult, SegmentRef, SessionId, StateChange, StateDocument,
+    StepOutcome, UpdateFormat, UsageMetrics,
 };
 
 /// An event of a session.
@@ -27,6 +27,13 @@ pub enum Event {
     },
     /// The session got its own branch and work tree.
     Opened(Box<ChangeOrigin>),
+    /// The state document has changed, other than by the effect of a reply.
+    StateChanged {
+        /// Changes in order.
+        changes: Vec<StateChange>,
+        /// Cause of the changes.
+        cause: ChangeCause,
+    },
     /// A person has decided, or has waived the decision.
     Decided {
         #[expect(missing_docs, reason = "the name says it all")]
@@ -79,6 +86,9 @@ pub enum Event {
         /// Questions to a person that the reply asks instead of sending documents.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<String>,
+        /// Requested effects that are not carried out, with the reasons.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<ActionResult>,
     },
     /// An effect is about to be carried out.
     Intended {
@@ -121,6 +131,7 @@ impl Event {
             Self::Settled { settlement, .. } => settlement.report.iter().collect(),
             Self::Entered { .. }
             | Self::Described { .. }
+            | Self::StateChanged { .. }
             | Self::Opened(_)
             | Self::Decided { .. }
             | Self::Launched { .. }
@@ -220,9 +231,64 @@ pub struct CallEnd {
     pub salvaged: bool,
 }
 
+/// Cause of a change of the state document that no reply asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeCause {
+    /// A command of the user.
+    Person,
+    /// A file that was edited outside of agentd.
+    Files,
+    /// The user took back an earlier turn.
+    Undo,
+}
+
+/// Result of an action, as the next prompt shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionResult {
+    /// Name of the action, or the kind of another effect such as `content_update`.
+    pub action: String,
+    /// Target of the effect; empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target: String,
+    #[expect(missing_docs, reason = "the type says it all")]
+    pub outcome: ActionOutcome,
+    /// Description of the effect, or the reason why there is none.
+    pub detail: String,
+    /// Source text of a refused action; empty for others.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Outcome of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionOutcome {
+    /// It was carried out.
+    Done,
+    /// It was not carried out, because it is invalid or not permitted.
+    Refused,
+    /// It was permitted, but carrying it out failed.
+    Failed,
+}
+
+impl ActionOutcome {
+    /// Returns the outcome as it is spelt in data.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A request to run an operation on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
+    /// Action that requests it; `None` for an update.
+    pub action: Option<String>,
     #[expect(missing_docs, reason = "the name says it all")]
     pub operation: OperationId,
     /// Path or other target of the operation.
@@ -250,6 +316,9 @@ pub struct Intent {
     /// Trigger of the step; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<StepTrigger>,
+    /// Action that requested the effect; `None` for an update and for steps that are always run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
 }
 
 impl Intent {
@@ -295,6 +364,12 @@ pub struct StepResult {
     /// Text of the report, until it is recorded.
     #[serde(skip)]
     pub text: Option<String>,
+    /// Action that requested the effect, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// Changes of the state document that the effect made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<StateChange>,
 }
 
 impl StepResult {
@@ -317,7 +392,15 @@ impl StepResult {
             result: None,
             report: None,
             text: None,
+            action: effect.action.clone(),
+            changes: Vec::new(),
         }
+    }
+
+    /// Adds changes of the state document.
+    #[must_use]
+    pub fn with_changes(self, changes: Vec<StateChange>) -> Self {
+        Self { changes, ..self }
     }
 
     /// Adds an outcome and the text of a report.

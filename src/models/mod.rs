@@ -59,17 +59,21 @@ mod usage;
 
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
-pub use artifact::{ArtifactField, ArtifactSpec};
+pub use artifact::{
+    ArtifactField, ArtifactProgress, ArtifactRecord, ArtifactSpec, ArtifactStatus, list_item,
+    mean_completion,
+};
 pub use block::{CacheZone, MessageRole, PromptPart, PromptSegment, RetentionClass};
 pub use call_outcome::CallOutcome;
 pub use catalogue::Catalogue;
 pub use change::{ChangeOrigin, Decision};
 pub use check::{Check, CheckEnd, all_passed};
 pub use ci_log::escape_ci_commands;
-pub use document::{
-    ArtifactProgress, ArtifactStatus, ConversationTurn, KnowledgeEntry, StateDocument,
+pub use document::{ConversationTurn, KnowledgeEntry, StateDocument};
+pub use event::{
+    ActionOutcome, ActionResult, CallEnd, CallReason, ChangeCause, Effect, Event, Intent,
+    StepResult, StepTrigger, TurnStart,
 };
-pub use event::{CallEnd, CallReason, Effect, Event, Intent, StepResult, StepTrigger, TurnStart};
 pub use finding::{
     Finding, FindingSeverity, FindingStatus, FindingWords, WrittenFinding, findings_progress,
     findings_result, findings_summary, read_line_number, read_place, sort_findings,

@@ -100,6 +100,10 @@ macro_rules! named_enum {
 named_enum! {
     /// The name of an operation, such as `files.write`.
     OperationId {
+        /// Declares the status of an artifact.
+        ArtifactStatus = "artifact.status",
+        /// Writes fields of an artifact.
+        ArtifactWrite = "artifact.write",
         /// Moves the folder of a change to the archive.
         ChangeArchive = "change.archive",
         /// Refuses a turn on a change without a proposal.
@@ -118,6 +122,14 @@ named_enum! {
         FindingsNote = "findings.note",
         /// Shows open findings.
         FindingsShow = "findings.show",
+        /// Records a fact.
+        KnowledgeSave = "knowledge.save",
+        /// Adds an item to a list of the state document.
+        StateAdd = "state.add",
+        /// Removes a value of the state document.
+        StateRemove = "state.remove",
+        /// Sets a field of the state document.
+        StateSet = "state.set",
         /// Commits the change's work tree.
         GitCommit = "git.commit",
         /// Shows the diff of a change.

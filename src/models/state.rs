@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    BlobId, CallOutcome, CallReason, ChangeOrigin, Decision, Event, Marker, Mode, OperationId,
-    ReviewResult, StateDocument, StepOutcome, StepResult, TaskStatus,
+    ActionOutcome, ActionResult, BlobId, CallOutcome, CallReason, ChangeOrigin, Decision, Event,
+    Marker, Mode, OperationId, ReviewResult, StateDocument, StepOutcome, StepResult, TaskStatus,
 };
 
 /// Current state of a session.
@@ -44,6 +44,9 @@ pub struct State {
     pub results: BTreeMap<OperationId, StepResult>,
     /// The last list of findings of each mode, as JSON in the ledger.
     pub findings: BTreeMap<Mode, BlobId>,
+    /// Results of the actions of the last turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub action_results: Vec<ActionResult>,
     /// Notes of people, in order.
     pub notes: Vec<String>,
     /// Result of the previous mode.
@@ -146,6 +149,7 @@ impl State {
     }
 
     fn count_start(&mut self) {
+        self.action_results.clear();
         self.turns += 1;
         self.mode_turns += 1;
         self.approved = false;
@@ -156,6 +160,11 @@ impl State {
         match event {
             Event::Entered { mode } => self.enter_mode(mode),
             Event::Described { work } => self.document = (**work).clone(),
+            Event::StateChanged { changes, .. } => {
+                for change in changes {
+                    self.document.apply_change(change);
+                }
+            }
             Event::Opened(opened) => self.change = Some((**opened).clone()),
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());
@@ -179,8 +188,10 @@ impl State {
                 fault,
                 unclear,
                 questions,
+                refused,
                 ..
             } => {
+                self.action_results.clone_from(refused);
                 self.progress.questions.clone_from(questions);
                 self.count_turn();
                 self.progress.unclear = *unclear;
@@ -255,6 +266,22 @@ impl State {
 
     /// Applies the result of an effect.
     fn settle(&mut self, settlement: &StepResult) {
+        if let Some(action) = &settlement.action {
+            self.action_results.push(ActionResult {
+                action: action.clone(),
+                target: settlement.target.clone(),
+                outcome: match settlement.done {
+                    true => ActionOutcome::Done,
+                    false => ActionOutcome::Failed,
+                },
+                detail: settlement.detail.clone(),
+                text: String::new(),
+            });
+        }
+        for change in settlement.changes.iter().filter(|_| settlement.done) {
+            self.document.apply_change(change);
+        }
+
         self.progress.open = self.progress.open.saturating_sub(1);
         if settlement.done {
             *self.done.entry(settlement.operation.clone()).or_default() += 1;

@@ -11,6 +11,7 @@
 //! assert!(operations.find_act("tracker.create").is_err());
 //! ```
 
+mod artifact_file;
 mod checks;
 mod fs;
 mod git;
@@ -21,6 +22,7 @@ mod registry;
 mod site;
 mod step;
 
+pub use artifact_file::read_artifact;
 pub use checks::{
     CheckJob, ProjectListing, check_commands, check_commands_in, checks_report, detect_checks,
     run_checks,
@@ -40,5 +42,5 @@ pub use operation::{Act, Inspect, Inspection, Operation, TurnEnd};
 pub use operations::{DIFF_LIMITS, find_places, noted, some_left_out};
 pub use project_summary::{ProjectSummary, summarize_project};
 pub use registry::Operations;
-pub use site::{ChangeSite, ReviewSite, Site};
+pub use site::{ChangeSite, ChatSite, ReviewSite, Site};
 pub use step::Step;

@@ -67,6 +67,8 @@ impl Operations {
                 Box::new(operations::SpecsShow),
             ],
             acting: vec![
+                Box::new(operations::ArtifactStatusSet),
+                Box::new(operations::ArtifactWrite),
                 Box::new(operations::ChangeArchive),
                 Box::new(operations::ChecksAgain),
                 Box::new(operations::ChecksRun),
@@ -76,7 +78,11 @@ impl Operations {
                 Box::new(operations::GitCommit),
                 Box::new(operations::GitMerge { squash: false }),
                 Box::new(operations::GitMerge { squash: true }),
+                Box::new(operations::KnowledgeSave),
                 Box::new(operations::SpecsMerge),
+                Box::new(operations::StateOperation::Add),
+                Box::new(operations::StateOperation::Remove),
+                Box::new(operations::StateOperation::Set),
                 Box::new(operations::TasksTick),
             ],
         }

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use indexmap::IndexMap;
+
 use super::{CheckJob, Diff, Repository, Worktree};
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{ChangeOrigin, Finding, OperationId, SessionId, State};
+use crate::models::{
+    ArtifactSpec, ChangeOrigin, Finding, OperationId, SessionId, State, StateDocument, StateSpec,
+};
 
 /// The place where an operation works.
 #[derive(Clone, Copy, Debug)]
@@ -15,11 +19,50 @@ pub struct Site<'a> {
     pub session: Option<&'a SessionId>,
     /// The change that the session was opened as, if it was.
     pub change: Option<ChangeSite<'a>>,
+    /// State of the session, and the pack's description of it; `None` where no operation may change it.
+    pub chat: Option<ChatSite<'a>>,
     /// The comparison under review, if the turn reviews the user's working tree instead of a change.
     pub review: Option<ReviewSite<'a>>,
 }
 
+/// State document of a session, with the description of its sections and artifacts.
+#[derive(Clone, Copy, Debug)]
+pub struct ChatSite<'a> {
+    #[expect(missing_docs, reason = "the type says it all")]
+    pub document: &'a StateDocument,
+    /// Sections that the pack declares.
+    pub spec: &'a StateSpec,
+    /// Artifacts that the pack declares, by key.
+    pub artifacts: &'a IndexMap<String, ArtifactSpec>,
+}
+
 impl<'a> Site<'a> {
+    /// Returns the state document.
+    ///
+    /// # Errors
+    ///
+    /// A message if there is none.
+    pub(super) fn document(&self) -> std::result::Result<&'a StateDocument, String> {
+        self.chat().map(|chat| chat.document)
+    }
+
+    /// Returns the description of the state's sections.
+    pub(super) fn state_spec(&self) -> std::result::Result<&'a StateSpec, String> {
+        self.chat().map(|chat| chat.spec)
+    }
+
+    /// Returns the artifacts of the pack.
+    pub(super) fn artifacts(
+        &self,
+    ) -> std::result::Result<&'a IndexMap<String, ArtifactSpec>, String> {
+        self.chat().map(|chat| chat.artifacts)
+    }
+
+    fn chat(&self) -> std::result::Result<ChatSite<'a>, String> {
+        self.chat
+            .ok_or_else(|| "the session has no state document".to_owned())
+    }
+
     /// Returns the change that an operation needs, and its session.
     ///
     /// # Errors

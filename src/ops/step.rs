@@ -25,6 +25,8 @@ pub struct Step {
     pub refused: Option<String>,
     /// Reason for running the step.
     pub trigger: StepTrigger,
+    /// Action that requested it; `None` for an update and for steps that are always run.
+    pub action: Option<String>,
 }
 
 impl Step {
@@ -41,6 +43,7 @@ impl Step {
             before: None,
             refused: None,
             trigger: StepTrigger::Always,
+            action: None,
         }
     }
 
@@ -56,6 +59,7 @@ impl Step {
             before,
             refused: None,
             trigger: StepTrigger::Reply,
+            action: effect.action,
         }
     }
 
@@ -136,6 +140,7 @@ impl Step {
             before: intent.before.clone(),
             refused: intent.refused.clone(),
             trigger: intent.trigger(),
+            action: intent.action.clone(),
         }
     }
 
@@ -149,6 +154,7 @@ impl Step {
             before: self.before.clone(),
             refused: self.refused.clone(),
             trigger: Some(self.trigger),
+            action: self.action.clone(),
         }
     }
 
@@ -187,6 +193,8 @@ impl Step {
             result: None,
             report: None,
             text: None,
+            action: self.action.clone(),
+            changes: Vec::new(),
         }
     }
 }

@@ -78,6 +78,59 @@ pub struct ActionUse {
     /// Operation that executes it. Without one, or with `none`, requests are listed and not executed.
     #[serde(default, deserialize_with = "operation_or_none")]
     pub operation: Option<OperationId>,
+    /// Input of the operation, by the names of its parameters. Without it, all parameters of the action are passed.
+    #[serde(default)]
+    pub with: IndexMap<String, ParameterSource>,
+    /// Set if the agent is called again with the result of the action, in the same exchange.
+    #[serde(default)]
+    pub answers: bool,
+    /// False for an action that is not available yet: prompts do not offer it, and requests for it are refused.
+    #[serde(default = "available_by_default")]
+    pub available: bool,
+}
+
+fn available_by_default() -> bool {
+    true
+}
+
+/// Value of an operation's parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParameterSource {
+    /// The value of a parameter of the action.
+    Parameter(String),
+    /// A fixed value.
+    Value(serde_json::Value),
+}
+
+impl<'de> Deserialize<'de> for ParameterSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct FixedValue {
+            value: serde_json::Value,
+        }
+
+        struct SourceVisitor;
+
+        impl<'de> de::Visitor<'de> for SourceVisitor {
+            type Value = ParameterSource;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("the name of a parameter, or {value: X}")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<ParameterSource, E> {
+                Ok(ParameterSource::Parameter(name.to_owned()))
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ParameterSource, A::Error> {
+                let fixed = FixedValue::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(ParameterSource::Value(fixed.value))
+            }
+        }
+
+        deserializer.deserialize_any(SourceVisitor)
+    }
 }
 
 fn operation_or_none<'de, D: Deserializer<'de>>(

@@ -57,7 +57,7 @@ pub use delimiters::DelimiterLines;
 pub use front_matter::{FrontMatter, VariableSpec};
 pub use layer::{Layer, LayerContent, PerTier, file_for};
 pub use lint::{LintFinding, lint};
-pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget};
+pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget, ParameterSource};
 pub use placeholder::{Token, tokens};
 pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
 pub use rule::{FactValue, Rule, RuleFacts, RuleFault};
@@ -71,7 +71,7 @@ pub use text::ProseText;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     ActionSpec, ArtifactProgress, ArtifactSpec, Format, Mode, SectionVisibility, StateDocument,
-    StateSpec, Tier,
+    StateSpec, Tier, mean_completion,
 };
 
 /// A loaded and checked process.
@@ -132,6 +132,14 @@ pub struct Pack {
     places: SearchPath,
     /// Folder of prompts that the pack was made from; `None` if it has a manifest.
     prompts: Option<PathBuf>,
+}
+
+/// Returns the progress of an artifact by the record of a document.
+fn progress_of(artifact: &ArtifactSpec, key: &str, document: &StateDocument) -> ArtifactProgress {
+    match document.artifacts.get(key) {
+        Some(record) => artifact.progress(record),
+        None => artifact.not_started(),
+    }
 }
 
 impl Pack {
@@ -291,23 +299,49 @@ impl Pack {
             .filter_map(|(name, _)| self.actions.get_key_value(name))
     }
 
+    /// Returns the actions that prompts of a mode offer: those that it may use and that are available.
+    pub fn offered_actions(&self, mode: &Mode) -> impl Iterator<Item = (&String, &ActionSpec)> {
+        self.actions_of(mode)
+            .filter(|(name, _)| self.uses.get(*name).is_some_and(|used| used.available))
+    }
+
     /// Returns the visibility of the state's sections in a mode.
     #[must_use]
     pub fn visibility(&self, mode: &Mode) -> SectionVisibility {
         self.state.modes.get(mode).cloned().unwrap_or_default()
     }
 
-    /// Returns the artifacts that the prompts of a mode list: those of the document, or the pack's own, not started.
+    /// Returns the artifacts that the prompts of a mode list, with their progress.
+    ///
+    /// A state file with a work order replaces the pack's own artifacts.
     #[must_use]
     pub fn work_order(&self, mode: &Mode, document: &StateDocument) -> Vec<ArtifactProgress> {
         if !document.work_order.is_empty() {
             return document.work_order.clone();
         }
         self.artifacts
-            .values()
-            .filter(|artifact| artifact.is_listed_in(mode))
-            .map(ArtifactSpec::not_started)
+            .iter()
+            .filter(|(_, artifact)| artifact.is_listed_in(mode))
+            .map(|(key, artifact)| progress_of(artifact, key, document))
             .collect()
+    }
+
+    /// Returns all artifacts with their progress, whatever modes list them.
+    #[must_use]
+    pub fn artifact_progress(&self, document: &StateDocument) -> Vec<ArtifactProgress> {
+        if !document.work_order.is_empty() {
+            return document.work_order.clone();
+        }
+        self.artifacts
+            .iter()
+            .map(|(key, artifact)| progress_of(artifact, key, document))
+            .collect()
+    }
+
+    /// Returns the completion in percent over all artifacts.
+    #[must_use]
+    pub fn completion_percent(&self, document: &StateDocument) -> u32 {
+        mean_completion(&self.artifact_progress(document))
     }
 
     /// Returns the rendered list of a mode's actions.
@@ -324,7 +358,7 @@ impl Pack {
             .keys()
             .flat_map(|mode| Tier::ALL.map(|tier| (mode.clone(), tier)))
         {
-            let list = actions::available_actions(self.actions_of(&mode), tier);
+            let list = actions::available_actions(self.offered_actions(&mode), tier);
             self.action_lists.insert((mode, tier), list);
         }
         self

@@ -84,6 +84,7 @@ pub(super) fn index_event(
     match event {
         Event::Entered { .. }
         | Event::Described { .. }
+        | Event::StateChanged { .. }
         | Event::Opened(_)
         | Event::Decided { .. }
         | Event::Ended { .. } => Ok(()),

@@ -87,6 +87,7 @@ pub(crate) fn entry(category: &str, key: &str, value: &str) -> KnowledgeEntry {
         category: category.into(),
         key: key.into(),
         value: value.into(),
+        source: None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The operations that are part of agentd, one per file, each in the file of its name.
 
+mod artifact_status;
+mod artifact_write;
 mod change_archive;
 mod change_require;
 mod checks_again;
@@ -13,11 +15,16 @@ mod findings_show;
 mod git_commit;
 mod git_diff;
 mod git_merge;
+mod knowledge_save;
 mod review_require;
 mod specs_merge;
 mod specs_show;
+mod state_change;
+mod state_step;
 mod tasks_tick;
 
+pub(crate) use artifact_status::ArtifactStatusSet;
+pub(crate) use artifact_write::ArtifactWrite;
 pub(crate) use change_archive::ChangeArchive;
 pub(crate) use change_require::ChangeRequire;
 pub(crate) use checks_again::ChecksAgain;
@@ -32,7 +39,9 @@ pub(crate) use git_commit::GitCommit;
 pub(crate) use git_diff::GitDiff;
 pub use git_diff::{DIFF_LIMITS, some_left_out};
 pub(crate) use git_merge::GitMerge;
+pub(crate) use knowledge_save::KnowledgeSave;
 pub(crate) use review_require::ReviewRequire;
 pub(crate) use specs_merge::SpecsMerge;
 pub(crate) use specs_show::SpecsShow;
+pub(crate) use state_change::StateOperation;
 pub(crate) use tasks_tick::TasksTick;

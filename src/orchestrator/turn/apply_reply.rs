@@ -166,6 +166,7 @@ fn complete_report(
 
     let write = |target: &str, content: String| {
         let effect = Effect {
+            action: None,
             operation: OperationId::FilesWrite,
             target: target.to_owned(),
             content,

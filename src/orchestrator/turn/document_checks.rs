@@ -91,6 +91,7 @@ fn documents_after(
     let updates = response.updates.iter();
     let updates = updates.filter(|update| spec.is_document(&update.target));
     let effects = updates.map(|update| Effect {
+        action: None,
         operation: OperationId::FilesWrite,
         target: update.target.clone(),
         content: update.content.clone(),

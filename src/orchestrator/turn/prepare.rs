@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::artifacts::observe_artifacts;
 use super::chunking::split_chunks;
 use super::context::TurnContext;
 use super::request::TurnRequest;
@@ -83,7 +84,8 @@ pub fn next_state(
         (Some(store), Some(session)) => store.state(session)?,
         _ => State::default(),
     };
-    let opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
+    let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
+    opening.extend(observe_artifacts(workspace, &state)?);
     Ok(state.after(&opening))
 }
 

@@ -208,6 +208,7 @@ impl TurnRecord {
             Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
             Event::Ended { done } => self.ended = Some(*done),
             Event::Entered { .. }
+            | Event::StateChanged { .. }
             | Event::Described { .. }
             | Event::Opened(_)
             | Event::Decided { .. }

@@ -543,6 +543,7 @@ fn unread_reply(turn: &TurnRecord) -> Event {
         unclear: 0,
         fault: Some(fault.to_owned()),
         questions: Vec::new(),
+        refused: Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::config::{BranchFinish, CheckCommand, Environment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths::CALLS_FOLDER;
 use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, State, StepOutcome};
-use crate::ops::{ChangeSite, CheckJob, Repository, ReviewSite, Site, Worktree};
+use crate::ops::{ChangeSite, ChatSite, CheckJob, Repository, ReviewSite, Site, Worktree};
 use crate::orchestrator::workspace::{check_checks, is_secret_file};
 
 /// The place where a turn works.
@@ -182,10 +182,17 @@ impl TurnSite {
                 .map(|checks| checks.job(context, &self.tree)),
             accept_unshown,
         });
+        let pack = &context.workspace.pack;
+        let chat = ChatSite {
+            document: &state.document,
+            spec: &pack.state,
+            artifacts: &pack.artifacts,
+        };
         Site {
             root: &self.tree,
             session,
             change,
+            chat: Some(chat),
             review,
         }
     }

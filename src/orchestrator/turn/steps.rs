@@ -12,7 +12,7 @@ use crate::apply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::models::{Event, Finding, Marker, OperationId, ReviewResult, StepResult};
-use crate::ops::{self, MergeLock, Step, TurnEnd};
+use crate::ops::{self, ChatSite, MergeLock, Site, Step, TurnEnd};
 use crate::orchestrator::clock;
 use crate::store::blob_id;
 
@@ -67,6 +67,8 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
 
     let mut results: Vec<StepResult> = Vec::new();
     let mut recorded = 0;
+    // A step sees the changes of the steps before it, which are not recorded yet.
+    let mut document = turn.session.state.document.clone();
     let mut failed = failed_before(turn, steps);
     for step in steps {
         if step.is_always_run() && recorded < results.len() {
@@ -80,9 +82,16 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
             Some(failed) => step.settled(false, format!("skipped: {failed} failed")),
             None => {
                 let site = turn.operation_site(&turn.session.state);
-                context.operations.run(&site, step)?
+                let chat = site.chat.map(|chat| ChatSite {
+                    document: &document,
+                    ..chat
+                });
+                context.operations.run(&Site { chat, ..site }, step)?
             }
         };
+        for change in result.changes.iter().filter(|_| result.done) {
+            document.apply_change(change);
+        }
         if !result.done {
             failed.get_or_insert_with(|| result.operation.clone());
         }

@@ -2,6 +2,7 @@
 
 use super::active_turn::ActiveTurn;
 use super::apply_reply::apply_reply;
+use super::artifacts::observe_artifacts;
 use super::call::{AgentCalls, EndedCall, record_answer};
 use super::call_error::call_error;
 use super::context::TurnContext;
@@ -41,7 +42,8 @@ pub fn take_turn(
         session.require_pack()?;
 
         // inspect
-        let opening = turn.opening_events(&session.state);
+        let mut opening = turn.opening_events(&session.state);
+        opening.extend(observe_artifacts(context.workspace, &session.state)?);
         let state = session.state.clone().after(&opening);
         let judged = judged_state(context, &turn, &state)?;
         let site = TurnSite::open(context, &turn.request, &judged)?;

@@ -154,6 +154,7 @@ impl Case {
             .iter()
             .enumerate()
             .map(|(index, length)| KnowledgeEntry {
+                source: None,
                 category: "fact".to_owned(),
                 key: format!("k{index}k"),
                 value: distinct_words(index, *length),

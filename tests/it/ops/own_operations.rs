@@ -278,8 +278,8 @@ fn operation_of_the_wrong_kind_is_refused_before_any_call() {
         (
             SELL.replace("till.close", "oven.check"),
             "operation `oven.check` can only run before a turn",
-            "`after` and `finish` allow bell.ring, change.archive, checks.again, checks.run, files.edit, \
-             files.write, findings.note, git.commit, git.merge, git.squash, specs.merge, tasks.tick, till.close",
+            "`after` and `finish` allow artifact.status, artifact.write, bell.ring, change.archive, checks.again, checks.run, files.edit, \
+             files.write, findings.note, git.commit, git.merge, git.squash, knowledge.save, specs.merge, state.add, state.remove, state.set, tasks.tick, till.close",
         ),
     ];
 

@@ -398,7 +398,7 @@ fn operation_of_the_wrong_kind_is_a_finding() {
     assert_eq!(run.code, 1);
     for finding in [
         "pack.yaml:25:14: operation `files.edit` cannot run before a turn\n    hint: `before` allows change.require,",
-        "pack.yaml:27:14: operation `specs.show` can only run before a turn\n    hint: `after` and `finish` allow change.archive,",
+        "pack.yaml:27:14: operation `specs.show` can only run before a turn\n    hint: `after` and `finish` allow artifact.status, artifact.write, change.archive,",
     ] {
         assert!(run.stdout.contains(finding), "{}", run.stdout);
     }
@@ -415,7 +415,7 @@ fn action_cannot_ask_for_an_operation_that_only_agentd_plans() {
         project.write("agentd/packs/bakery/pack.yaml", asking);
         let run = project.run(&["pack", "check", "bakery"]);
         let finding = format!(
-            "actions cannot use the operation `{operation}`\n    hint: actions can use files.edit, files.write, findings.note\n"
+            "actions cannot use the operation `{operation}`\n    hint: actions can use artifact.status, artifact.write, files.edit, files.write, findings.note, knowledge.save, state.add, state.remove, state.set\n"
         );
         assert_eq!(run.code, 1);
         assert!(run.stdout.contains(&finding), "{}", run.stdout);

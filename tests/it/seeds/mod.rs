@@ -11,6 +11,7 @@ mod s3_depth;
 mod s3_program;
 mod s3_templates;
 mod s3_tools;
+mod s4_actions;
 mod s4_assembler;
 mod s4_replies;
 mod s4_sandwich;

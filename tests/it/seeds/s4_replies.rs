@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::foreman_pack::{MODES, pack};
-use crate::support::{TestProject, read_data};
+use crate::support::read_data;
 
 fn grammar(mode: &str) -> Grammar {
     pack().grammar(&Mode::new(mode).unwrap()).unwrap()
@@ -342,33 +342,4 @@ fn small_model_replies_have_no_unrequested_effect() {
         "elena_flaw_solution_type",
     ];
     assert_eq!(keys, asked);
-}
-
-/// Section 8.3 requires that the action is executed. The pack has no operation for it yet, so the
-/// turn prints the message and reports the action as not carried out.
-#[test]
-fn section_8_3_not_yet_executed_an_action_is_only_listed() {
-    let project = TestProject::new();
-    let reply = "<message>Recorded.</message>\n<action type=\"save_decision\"><category>world</category>\
-                 <key>moons</key><value>two</value></action>";
-    let script = json!({"format": 1, "turns": [{"mode": "architect", "reply": reply}]}).to_string();
-    project.write("script.yaml", script);
-
-    let run = project.run(&[
-        "turn",
-        "architect",
-        "Two moons.",
-        "--pack",
-        "foreman",
-        "--agent",
-        "scripted",
-        "--script",
-        "script.yaml",
-    ]);
-    assert_eq!(run.stdout, "Recorded.\n");
-    assert!(
-        run.stderr.contains("the pack defines no operation for it"),
-        "{}",
-        run.stderr
-    );
 }

@@ -145,6 +145,7 @@ fn answered(turn: u64, call: u64, spent: Amount, milliseconds: u64) -> CallEnd {
 
 fn replied(turn: u64, verdict: Option<ReviewResult>, fault: Option<&str>) -> Event {
     Event::Replied {
+        refused: Vec::new(),
         turn,
         markers: Vec::new(),
         verdict,
@@ -336,6 +337,7 @@ fn every_event() -> Vec<Event> {
             ..answered(1, 1, tokens(3), 10)
         })),
         Event::Replied {
+            refused: Vec::new(),
             turn: 1,
             markers: vec![Marker::Review {
                 verdict: ReviewResult::Pass,
@@ -348,6 +350,7 @@ fn every_event() -> Vec<Event> {
         Event::Intended {
             turn: 1,
             intent: Intent {
+                action: None,
                 operation: OperationId::FilesWrite,
                 target: "proposal.md".to_owned(),
                 content: Some(blob_id(b"reply")),
@@ -359,6 +362,8 @@ fn every_event() -> Vec<Event> {
         Event::Settled {
             turn: 1,
             settlement: StepResult {
+                action: None,
+                changes: Vec::new(),
                 operation: OperationId::FilesWrite,
                 target: "proposal.md".to_owned(),
                 done: true,
@@ -449,6 +454,7 @@ fn events_must_name_existing_texts() {
         prompt.push(segment("once more"));
     }
     let intent = Intent {
+        action: None,
         operation: OperationId::FilesWrite,
         target: "x".to_owned(),
         content: Some(blob_id(b"content")),

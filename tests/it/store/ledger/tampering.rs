@@ -27,6 +27,7 @@ fn create_ledger(root: &Path, verdict: ReviewResult) -> (SqliteStore, Lease) {
                 questions,
                 ..
             } => Event::Replied {
+                refused: Vec::new(),
                 turn,
                 markers,
                 verdict: Some(verdict),
