@@ -21,7 +21,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
         return Err("not available yet".to_owned());
     }
     let Some(operation) = &used.operation else {
-        return Err("the pack defines no operation for it".to_owned());
+        return Err("the pack defines no operation for this action".to_owned());
     };
 
     let effect = |target: String, content: String| Effect {

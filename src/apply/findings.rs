@@ -31,11 +31,12 @@ pub fn finding_of_action(action: &Action) -> WrittenFinding {
     }
 }
 
-/// Returns the findings of a turn, most severe first: those that its reply reports, in actions or in its report, and
-/// those of the earlier round that are still open.
+/// Returns the findings of a turn, most severe first: the findings that the reply reports in actions or in a report, and
+/// the findings of the earlier round that are still open.
 ///
-/// Statements with the same id are one finding, with the most severe of their severities. An earlier finding is settled only
-/// if the reply says so; one that the reply does not mention stays open. Findings without an id get a free one, `F1` and up.
+/// Statements with the same id are merged into one finding with the highest severity. An earlier finding is settled only
+/// if the reply says so; one that the reply does not mention stays open. A finding without an id gets the first free id
+/// of `F1`, `F2` and so on.
 #[must_use]
 pub fn collect_findings(
     words: &FindingWords,
@@ -56,14 +57,14 @@ pub fn collect_findings(
         })
         .collect();
 
-    let given: Vec<String> = written
+    let used_ids: Vec<String> = written
         .iter()
         .filter_map(|finding| finding.id.as_deref().map(id_key))
         .collect();
     for finding in written {
-        let given_id = finding.id.clone().filter(|id| !id_key(id).is_empty());
-        let id = given_id.unwrap_or_else(|| {
-            let is_free = |id: &String| !known.contains_key(id) && !given.contains(id);
+        let written_id = finding.id.clone().filter(|id| !id_key(id).is_empty());
+        let id = written_id.unwrap_or_else(|| {
+            let is_free = |id: &String| !known.contains_key(id) && !used_ids.contains(id);
             (1_u64..)
                 .map(|number| format!("F{number}"))
                 .find(is_free)
@@ -86,12 +87,13 @@ pub fn collect_findings(
     findings
 }
 
-/// Findings of several reviewers in one list, and the ids that were changed for it.
+/// Findings of several reviewers in one list, and the ids that were changed to make them unique.
 #[derive(Debug)]
 pub struct JoinedFindings {
     /// All findings, most severe first.
     pub findings: Vec<Finding>,
-    /// For each reviewer, pairs of old and new id of findings whose id another reviewer used for a different finding.
+    /// For each reviewer, the old and the new id of each finding whose id an earlier reviewer had used for a different
+    /// finding.
     pub renamed: Vec<Vec<(String, String)>>,
 }
 
@@ -106,8 +108,9 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
     let mut joined: IndexMap<String, Finding> = IndexMap::new();
     let mut renamed = Vec::new();
     for findings in reviewers {
-        let own: Vec<String> = findings.iter().map(|finding| id_key(&finding.id)).collect();
-        let mut changed = Vec::new();
+        let reviewer_ids: Vec<String> =
+            findings.iter().map(|finding| id_key(&finding.id)).collect();
+        let mut new_ids = Vec::new();
         for finding in *findings {
             let id = id_key(&finding.id);
             match joined.get_mut(&id) {
@@ -117,18 +120,18 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
                 }
                 Some(_) => {
                     let is_free = |id: &String| {
-                        !joined.contains_key(&id_key(id)) && !own.contains(&id_key(id))
+                        !joined.contains_key(&id_key(id)) && !reviewer_ids.contains(&id_key(id))
                     };
                     let prefix = finding.id.trim_end_matches(|c: char| c.is_ascii_digit());
-                    let free = (1_u64..)
+                    let free_id = (1_u64..)
                         .map(|number| format!("{prefix}{number}"))
                         .find(is_free)
                         .unwrap_or_default();
-                    changed.push((finding.id.clone(), free.clone()));
+                    new_ids.push((finding.id.clone(), free_id.clone()));
                     joined.insert(
-                        id_key(&free),
+                        id_key(&free_id),
                         Finding {
-                            id: free,
+                            id: free_id,
                             ..finding.clone()
                         },
                     );
@@ -139,7 +142,7 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
             }
         }
 
-        renamed.push(changed);
+        renamed.push(new_ids);
     }
 
     let mut findings: Vec<Finding> = joined.into_values().collect();
@@ -161,7 +164,7 @@ fn less_settled(one: FindingStatus, other: FindingStatus) -> FindingStatus {
         .unwrap_or(FindingStatus::Settled)
 }
 
-/// Returns the form of an id for comparison: without Markdown marks, in upper case.
+/// Returns the form of an id for comparison: without surrounding punctuation, in upper case.
 fn id_key(id: &str) -> String {
     id.trim_matches(|c: char| !c.is_alphanumeric())
         .to_ascii_uppercase()
@@ -175,23 +178,23 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// Merges the statements into a finding; `None` if they only settle an unknown one.
+    /// Merges the statements into a finding; `None` if they only settle a finding that is not known.
     fn into_finding(self, words: &FindingWords) -> Option<Finding> {
         let Self { earlier, written } = self;
         let first = |field: fn(&WrittenFinding) -> &Option<String>| {
             written.iter().find_map(|finding| field(finding).clone())
         };
-        let says = |settled: bool| {
+        let has_statement = |settled: bool| {
             let statuses = written
                 .iter()
                 .filter_map(|finding| finding.status.as_deref());
             statuses
                 .map(|status| words.known_status(status) == Some(true))
-                .any(|says| says == settled)
+                .any(|is_settled| is_settled == settled)
         };
 
-        // An unknown status word settles nothing, and contradicts a statement that does.
-        let is_settled = says(true) && !says(false);
+        // An unknown status word counts as not settled, so it contradicts a statement that settles the finding.
+        let is_settled = has_statement(true) && !has_statement(false);
         let is_described = written
             .iter()
             .any(|finding| finding.problem.is_some() || finding.title.is_some());
@@ -208,12 +211,12 @@ impl Statements<'_> {
 
         let (severity, severity_word) = worst_severity(words, &written, earlier);
         let place = first(|finding| &finding.file).map(|file| read_place(&file));
-        let given_line = first(|finding| &finding.line).and_then(|line| read_line_number(&line));
+        let written_line = first(|finding| &finding.line).and_then(|line| read_line_number(&line));
         let (file, line) = match place {
-            Some((file, line)) => (file, given_line.or(line)),
+            Some((file, line)) => (file, written_line.or(line)),
             None => (
                 earlier.and_then(|known| known.file.clone()),
-                given_line.or(earlier.and_then(|known| known.line)),
+                written_line.or(earlier.and_then(|known| known.line)),
             ),
         };
 
@@ -241,14 +244,14 @@ impl Statements<'_> {
     }
 }
 
-/// Returns the most severe severity of all statements, and the reviewer's word if it is unknown. A finding without a known
-/// severity is major.
+/// Returns the highest severity of all statements, and the reviewer's word for it if that word is unknown. A finding
+/// without a known severity is major.
 fn worst_severity(
     words: &FindingWords,
     written: &[WrittenFinding],
     earlier: Option<&Finding>,
 ) -> (FindingSeverity, Option<String>) {
-    let given = written
+    let stated = written
         .iter()
         .filter_map(|finding| finding.severity.as_deref())
         .map(|text| {
@@ -260,7 +263,7 @@ fn worst_severity(
         });
 
     let before = earlier.map(|known| (known.severity, known.severity_word.clone()));
-    given
+    stated
         .chain(before)
         .max_by_key(|(severity, _)| *severity)
         .unwrap_or((FindingSeverity::Major, None))
@@ -433,7 +436,7 @@ mod tests {
     proptest! {
         #[test]
         fn adding_an_open_finding_never_makes_a_result_milder(
-            // One without a severity counts as major until another statement of the same id gives it one.
+            // A finding without a severity counts as major until another statement with the same id has one.
             first in prop::collection::vec(any_written().prop_filter("rated", |f| f.severity.is_some()), 0..5),
             second in prop::collection::vec(any_written().prop_filter("rated", |f| f.severity.is_some()), 0..5),
             mut added in any_written(),

@@ -57,12 +57,13 @@ pub struct ReplyOutcome {
 
 /// Decides on the consequences of a response in the state's mode.
 ///
-/// `may_edit_tree` allows edits of files of the work tree that the prompt showed, for agents without tools in modes with
+/// `may_edit_tree` allows edits of files of the working tree that the prompt showed, for agents without tools in modes with
 /// `edits: tree`.
 ///
 /// # Errors
 ///
-/// `UnknownMode`. A missing or unknown verdict is not an error but the fault of the outcome, so that the reply is kept.
+/// `UnknownMode` if the pack does not define the state's mode. A missing or unknown verdict is not an error but the fault
+/// of the outcome, so that the reply is kept.
 pub fn apply(
     pack: &Pack,
     state: &State,
@@ -73,7 +74,7 @@ pub fn apply(
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let permit = ReplyPermit {
         spec: pack.mode(mode)?,
-        edits: may_edit_tree,
+        can_edit_tree: may_edit_tree,
     };
 
     let mut proposals = response.proposals.clone();
@@ -116,7 +117,7 @@ pub fn apply(
     };
     let turn = state.turns;
 
-    // A rejected verdict tag leaves no work undone: if it matters, the turn has a fault.
+    // A rejected verdict tag is not counted: if the mode requires a verdict, the turn has a fault already.
     let unclear = response
         .proposals
         .iter()
@@ -170,13 +171,15 @@ fn refused_result(refused: &RejectedEffect) -> ActionResult {
 /// Applies a reply to a session without a ledger: begins a turn, decides on the consequences of the response, and returns
 /// the state after it.
 ///
-/// The caller executes [`ReplyOutcome::effects`] and adds each result with [`State::settled`]; then [`advance`] returns the
-/// next mode, or [`closed_gate`] the gate that keeps the session in this one. `verdict` is the result of
-/// [`parse::verdict`](crate::parse::verdict). The reply cannot edit a work tree.
+/// Afterwards, the caller executes [`ReplyOutcome::effects`] and adds each result with [`State::settled`]. Then [`advance`]
+/// returns the event of entering the next mode, and [`closed_gate`] the gate that keeps the session in its mode, if one
+/// does.
+///
+/// `verdict` is the result of [`parse::verdict`](crate::parse::verdict). The reply cannot edit a working tree.
 ///
 /// # Errors
 ///
-/// `UnknownMode`.
+/// `UnknownMode` if the pack does not define the state's mode.
 pub fn take_reply(
     pack: &Pack,
     state: State,
@@ -193,12 +196,12 @@ pub fn take_reply(
 
 /// Returns the event of entering the next mode or of ending the session; `None` to stay in the mode.
 ///
-/// The session stays as long as the last reply has a fault, effects are open or undone, questions are open, or the gate is
-/// closed.
+/// The session stays as long as the last reply has a fault, an effect has no result or has failed, questions are open, or
+/// the gate is closed.
 ///
 /// # Errors
 ///
-/// `UnknownMode`.
+/// `UnknownMode` if the pack does not define the state's mode.
 pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
@@ -230,24 +233,24 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     })
 }
 
-/// Returns the result of the last turn: the one of its reply, or of the evidence if that is worse.
+/// Returns the result of the last turn: the reply's result, or the result of the evidence if it is worse.
 fn turn_result(spec: &ModeSpec, state: &State) -> TurnResult {
     let progress = &state.progress;
-    let said = match progress.verdict {
+    let reply_result = match progress.verdict {
         Some(verdict) => TurnResult::Verdict(verdict),
         None if progress.task_failed => TurnResult::Failed,
         None => TurnResult::Otherwise,
     };
-    overruled_by(spec, said, &state.results).map_or(said, |(_, result)| result)
+    overruled_by(spec, reply_result, &state.results).map_or(reply_result, |(_, result)| result)
 }
 
 /// Returns the operation whose evidence overrules the reply's result, and the worse result; `None` if no evidence does.
 ///
-/// Evidence never improves a result: of all results by evidence, the worst one counts, if it is worse than the reply's.
+/// Evidence never improves a result. If several results of the evidence are worse than the reply's, the worst counts.
 #[must_use]
 pub fn overruled_by<'a>(
     spec: &'a ModeSpec,
-    said: TurnResult,
+    reply_result: TurnResult,
     results: &BTreeMap<OperationId, StepResult>,
 ) -> Option<(&'a OperationId, TurnResult)> {
     let found = spec.evidence.iter().filter_map(|(operation, rules)| {
@@ -256,7 +259,7 @@ pub fn overruled_by<'a>(
     });
     let mut worst = None;
     for (operation, result) in found {
-        if severity(result) > severity(worst.map_or(said, |(_, worst)| worst)) {
+        if severity(result) > severity(worst.map_or(reply_result, |(_, worst)| worst)) {
             worst = Some((operation, result));
         }
     }
@@ -281,26 +284,26 @@ pub enum NextStep {
         /// Mode of the turn.
         mode: Mode,
     },
-    /// A person must approve the mode before it begins.
+    /// The user must approve the mode before it begins.
     Approval {
         /// Mode to approve.
         mode: Mode,
     },
-    /// A person must approve the mode, and this cannot be waived.
+    /// The user must approve the mode, and no setting waives the approval.
     Person {
         /// Mode to approve.
         mode: Mode,
-        /// Files or facts that require a person.
+        /// Files or facts that require the approval.
         reason: String,
     },
-    /// A person must answer the agent's questions.
+    /// The user must answer the agent's questions.
     Answers {
-        /// Mode that asks.
+        /// Mode whose agent asked the questions.
         mode: Mode,
         /// File with the questions.
         file: String,
     },
-    /// The limit of rounds is reached: a person must decide how to continue.
+    /// The limit of rounds is reached: the user must decide how to continue.
     Rounds {
         /// Mode that was entered too often or makes no progress.
         mode: Mode,
@@ -309,16 +312,17 @@ pub enum NextStep {
     },
     /// The session has ended.
     Over {
-        /// Set if it reached its goal.
+        /// Set if the session reached its goal.
         done: bool,
     },
 }
 
-/// Returns the next step of a session. A mode may be entered `rounds` times before a person is asked.
+/// Returns the next step of a session. A mode may be entered `rounds` times before the user must
+/// decide how to continue.
 ///
 /// # Errors
 ///
-/// `UnknownMode`.
+/// `UnknownMode` if the pack does not define the state's mode.
 pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
@@ -331,11 +335,12 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
         return Ok(NextStep::Ready { mode });
     }
 
-    let stays = |verdict: ReviewResult| {
+    let keeps_mode = |verdict: ReviewResult| {
         spec.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     };
-    let asks = !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(stays);
-    if let Some(file) = spec.questions.clone().filter(|_| asks) {
+    let needs_answers =
+        !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(keeps_mode);
+    if let Some(file) = spec.questions.clone().filter(|_| needs_answers) {
         return Ok(NextStep::Answers { mode, file });
     }
 
@@ -354,7 +359,7 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
         return Ok(NextStep::Person { mode, reason });
     }
 
-    // A mode that is re-entered after a review was approved before.
+    // A mode that its review sends back to was approved when it was first entered.
     let judge = state
         .left
         .as_ref()
@@ -367,7 +372,7 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
     Ok(NextStep::Ready { mode })
 }
 
-/// Returns the result of the previous mode for which a person must approve this one; `None` if there is none.
+/// Returns the detail of the first result of the previous mode that requires the user's approval; `None` if there is none.
 fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     let results = &state.left.as_ref()?.results;
     let found = spec.needs_person.iter().find_map(|(operation, word)| {
@@ -378,11 +383,11 @@ fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     Some(found.detail.clone())
 }
 
-/// Returns the event that follows from a person's decision; the decision itself is recorded after it.
+/// Returns the event that follows from the user's decision. The caller records the decision after this event.
 ///
 /// # Errors
 ///
-/// `UnknownMode`.
+/// `UnknownMode` if the pack does not define the state's mode.
 pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<Event>> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     let spec = pack.mode(mode)?;
@@ -391,7 +396,8 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
     Ok(match decision {
         Decision::Reject | Decision::Cancel => Some(Event::Ended { done: false }),
         Decision::Revise => entered(spec.revise.as_ref().unwrap_or(mode)),
-        // Approving questions asked outside of a document keeps the mode: the agent then decides by itself.
+        // Approving questions that were asked in the reply, not in a document, keeps the mode: the agent then decides
+        // itself.
         Decision::Approve | Decision::Waive if !state.progress.questions.is_empty() => None,
         // Approving a mode that asks questions continues without answers.
         Decision::Approve | Decision::Waive
@@ -410,7 +416,7 @@ pub fn decided(pack: &Pack, state: &State, decision: Decision) -> Result<Option<
 ///
 /// # Errors
 ///
-/// `UnknownMode`.
+/// `UnknownMode` if the pack does not define the state's mode.
 pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a ManifestRule>> {
     let spec = pack.mode(state.mode.as_ref().unwrap_or(&pack.start))?;
     Ok(spec
@@ -419,7 +425,8 @@ pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Manif
         .filter(|gate| !gate.holds(&gate_facts(pack, state))))
 }
 
-/// Returns the facts for gates: results that are settled, and the session's work.
+/// Returns the facts that gates can test: counters, the last verdict and markers, the state document, and the number of
+/// completed operations.
 pub(crate) fn gate_facts(pack: &Pack, state: &State) -> RuleFacts {
     let progress = &state.progress;
     let mut facts = RuleFacts::default()

@@ -9,21 +9,21 @@ use crate::text::glob::matches_path;
 pub(super) struct ReplyPermit<'a> {
     /// Mode of the turn.
     pub(super) spec: &'a ModeSpec,
-    /// Set if replies may edit the work tree, because the agent has no tools.
-    pub(super) edits: bool,
+    /// Set if replies may edit the working tree, because the agent has no tools.
+    pub(super) can_edit_tree: bool,
 }
 
 impl ReplyPermit<'_> {
     /// Returns the effect of an update, or the reason for rejecting it.
     pub(super) fn check_update(&self, update: &Update) -> Result<Effect, String> {
-        let own = self
+        let is_own_document = self
             .spec
             .updates
             .iter()
             .any(|pattern| matches_path(pattern, &update.target));
         self.check_effect(Effect {
             action: None,
-            operation: if self.edits && !own {
+            operation: if self.can_edit_tree && !is_own_document {
                 OperationId::FilesEdit
             } else {
                 OperationId::FilesWrite
@@ -38,9 +38,9 @@ impl ReplyPermit<'_> {
     pub(super) fn check_effect(&self, effect: Effect) -> Result<Effect, String> {
         let fault = match effect.operation {
             OperationId::FilesWrite => find_target_fault(&effect.target, &self.spec.updates),
-            OperationId::FilesEdit if self.edits => tree::find_path_fault(&effect.target),
+            OperationId::FilesEdit if self.can_edit_tree => tree::find_path_fault(&effect.target),
             OperationId::FilesEdit => {
-                Some("agents with tools edit the work tree directly".to_owned())
+                Some("agents with tools edit the working tree directly".to_owned())
             }
             _ => None,
         };

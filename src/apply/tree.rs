@@ -1,4 +1,4 @@
-//! Checks paths of the work tree that a reply wants to edit.
+//! Checks paths of the working tree that a reply wants to edit.
 
 use crate::models::paths;
 use crate::pack::DEFINITIONS;
@@ -6,7 +6,8 @@ use crate::pack::DEFINITIONS;
 /// Maximum length of a path in bytes.
 const MAX_PATH_BYTES: usize = 1_000;
 
-/// Characters allowed in names in addition to letters and digits of any script. None has a special meaning on any system.
+/// Characters allowed in names in addition to letters and digits of any script. No file system gives
+/// them a special meaning.
 const ALLOWED_MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
 
 /// Folders of git and of this program, refused at any depth. `git~1` is the short name of `.git` on Windows.
@@ -18,26 +19,27 @@ pub(super) fn find_path_fault(path: &str) -> Option<String> {
         return Some("the target is not a plain path inside the project".to_owned());
     }
 
-    // Case-insensitive file systems fold case in different ways; both conversions cover characters such as `ſ`.
+    // Case-insensitive file systems fold case in different ways. Converting to upper and then to lower case also covers
+    // characters such as `ſ`.
     let folded = path.to_uppercase().to_lowercase();
     if let Some(name) = folded
         .split('/')
         .find(|name| FOREIGN_FOLDERS.contains(name))
     {
-        return Some(format!("`{name}` is not part of the work tree"));
+        return Some(format!("`{name}` is not part of the working tree"));
     }
 
-    let below = |place: &&str| {
+    let is_below = |place: &&str| {
         folded
             .strip_prefix(*place)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     // A turn writes to its own change through the `updates` of its mode.
-    if below(&paths::CHANGES_FOLDER) {
+    if is_below(&paths::CHANGES_FOLDER) {
         return Some("folders of changes cannot be edited".to_owned());
     }
 
-    let definition = DEFINITIONS.iter().find(|place| below(place))?;
+    let definition = DEFINITIONS.iter().find(|place| is_below(place))?;
     Some(format!(
         "`{definition}` defines prompts and permissions of agents; replies cannot edit it"
     ))
@@ -45,8 +47,8 @@ pub(super) fn find_path_fault(path: &str) -> Option<String> {
 
 /// Returns true for a name that is valid and means the same on every system.
 fn is_portable_name(name: &str) -> bool {
-    let plain = |c: char| c.is_alphanumeric() || ALLOWED_MARKS.contains(c);
-    name.chars().all(plain)
+    let is_allowed = |c: char| c.is_alphanumeric() || ALLOWED_MARKS.contains(c);
+    name.chars().all(is_allowed)
         && !matches!(name, "" | "." | "..")
         && !name.starts_with(' ')
         && !name.ends_with([' ', '.'])
