@@ -17,7 +17,8 @@ pub(super) struct DesignElements {
     pub(super) json_schema: bool,
     /// A block without a language.
     pub(super) pseudo_code: bool,
-    /// A block in an interface description language, or YAML or JSON with such a key.
+    /// A block in an interface description language, or a YAML or JSON block with a key such as
+    /// `openapi`.
     pub(super) api_spec: bool,
 }
 
@@ -28,7 +29,7 @@ const API_LANGUAGES: [&str; 5] = ["openapi", "asyncapi", "graphql", "proto", "pr
 const API_KEYS: [&str; 3] = ["openapi", "asyncapi", "swagger"];
 
 impl DesignElements {
-    /// Finds the code blocks among some lines of a text, and adds the faults in them.
+    /// Finds the design elements in some lines of a text, and adds the faults of their code blocks.
     pub(super) fn find(text: &str, lines: &[MarkdownLine<'_>], faults: &mut Vec<Fault>) -> Self {
         let mut design = Self::default();
         let mut open: Option<(&MarkdownLine<'_>, &str, usize)> = None;
@@ -118,20 +119,20 @@ impl DesignElements {
             ),
         ];
 
-        for (name, flag, is_there, what) in rows
+        for (name, flag, is_present, what) in rows
             .into_iter()
-            .filter(|(_, flag, is_there, _)| flag.value != *is_there)
+            .filter(|(_, flag, is_present, _)| flag.value != *is_present)
         {
-            let message = match is_there {
+            let message = match is_present {
                 true => format!("`{name}` is false, but the body has {what}"),
-                false => format!("`{name}` is true, but the body has none"),
+                false => format!("`{name}` is true, but the body does not have {what}"),
             };
 
             let fault = Fault::new(line_of(flag), message);
-            faults.push(if is_there {
+            faults.push(if is_present {
                 fault
             } else {
-                fault.with_hint(format!("set it to false, or add {what}"))
+                fault.with_hint(format!("set `{name}` to false, or add {what}"))
             });
         }
     }

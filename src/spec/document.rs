@@ -19,7 +19,7 @@ use crate::text::yaml::WithPlace;
 pub struct Spec {
     /// Id, which also names the file.
     pub id: String,
-    /// Title.
+    /// Title in the front matter.
     pub title: String,
     /// Version number, from 1; each merged change increments it.
     pub version: u64,
@@ -83,7 +83,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// All faults of the document, by line.
+    /// Returns all faults of the document, sorted by line.
     pub fn read(text: &str) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let head = read_head(text, &mut faults);
@@ -128,8 +128,8 @@ impl Spec {
         }
     }
 
-    /// Returns the scenarios of a requirement: those that follow it or name it, and those that
-    /// belong to no requirement.
+    /// Returns the scenarios of a requirement: those that follow it or name it, and those that do
+    /// not belong to any requirement.
     #[must_use]
     pub fn scenarios_of(&self, requirement: &str) -> Vec<&Scenario> {
         let known: BTreeSet<&str> = self
@@ -138,7 +138,7 @@ impl Spec {
             .map(|known| known.id.as_str())
             .collect();
 
-        let is_of = |scenario: &&Scenario| {
+        let belongs = |scenario: &&Scenario| {
             let words = [&scenario.title, &scenario.text].into_iter();
             let words = words.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
             let mut owners = words
@@ -147,7 +147,7 @@ impl Spec {
                 .peekable();
             owners.peek().is_none() || owners.any(|owner| owner == requirement)
         };
-        self.scenarios.iter().filter(is_of).collect()
+        self.scenarios.iter().filter(belongs).collect()
     }
 }
 
@@ -176,7 +176,7 @@ fn check_requirement_list(
     faults: &mut Vec<Fault>,
 ) {
     let total = &head.requirements.total;
-    let there: BTreeMap<&str, usize> = requirements
+    let in_body: BTreeMap<&str, usize> = requirements
         .iter()
         .map(|found| (found.id.as_str(), found.line))
         .collect();
@@ -187,11 +187,16 @@ fn check_requirement_list(
         .map(|id| id.value.as_str())
         .collect();
 
-    if total.value != there.len() {
+    if total.value != in_body.len() {
+        let noun = if in_body.len() == 1 {
+            "requirement"
+        } else {
+            "requirements"
+        };
         let message = format!(
-            "`total` is {}, but the body has {} requirements",
+            "`total` is {}, but the body has {} {noun}",
             total.value,
-            there.len()
+            in_body.len()
         );
         faults.push(Fault::new(line_of(total), message));
     }
@@ -200,7 +205,7 @@ fn check_requirement_list(
         .requirements
         .ids
         .iter()
-        .filter(|id| !there.contains_key(id.value.as_str()))
+        .filter(|id| !in_body.contains_key(id.value.as_str()))
     {
         let message = format!(
             "`{}` is listed, but the body has no such requirement",
@@ -209,7 +214,7 @@ fn check_requirement_list(
         faults.push(Fault::new(line_of(id), message));
     }
 
-    for (id, at) in there.iter().filter(|(id, _)| !listed.contains(*id)) {
+    for (id, at) in in_body.iter().filter(|(id, _)| !listed.contains(*id)) {
         faults.push(Fault::new(
             *at,
             format!("`{id}` is not listed in the front matter"),
@@ -240,17 +245,18 @@ impl SpecReader<'_, '_> {
                 .map_or(last, |line| line.number);
             self.faults.push(
                 Fault::new(first, "missing `<spec>`")
-                    .with_hint("add it as a line before the title"),
+                    .with_hint("add a `<spec>` line before the title"),
             );
         }
 
-        // An unclosed fence hides the closing tag. It is reported separately.
+        // An unclosed fence hides the closing tag. The fence is reported separately.
         let ends_in_code = lines
             .last()
             .is_some_and(|line| matches!(line.kind, LineKind::FenceOpen(_) | LineKind::Code));
         if self.body.close.is_none() && !ends_in_code {
-            self.faults
-                .push(Fault::new(last, "missing `</spec>`").with_hint("add it as the last line"));
+            self.faults.push(
+                Fault::new(last, "missing `</spec>`").with_hint("add `</spec>` as the last line"),
+            );
         }
 
         let before = self.body.open.map_or(&lines[..0], |open| &lines[..open]);
@@ -339,9 +345,9 @@ impl SpecReader<'_, '_> {
             .iter()
             .any(|part| matches!(part.kind, PartKind::Requirement { .. }))
         {
-            let last = parts.first().map_or(1, |part| part.line);
+            let first = parts.first().map_or(1, |part| part.line);
             self.faults.push(
-                Fault::new(last, "no requirements")
+                Fault::new(first, "no requirements")
                     .with_hint("add one with the heading `### R1 - Title`"),
             );
         }
@@ -462,7 +468,7 @@ impl SpecReader<'_, '_> {
 
     /// Checks that a scenario has at least one WHEN, and a THEN after each.
     fn check_steps(&mut self, heading: usize, lines: &[MarkdownLine<'_>]) {
-        let mut waiting: Option<usize> = None;
+        let mut open_when: Option<usize> = None;
         let mut whens = 0;
         let mut thens = 0;
         let mut steps = 0;
@@ -478,7 +484,7 @@ impl SpecReader<'_, '_> {
 
             match word {
                 "WHEN" => {
-                    if let Some(at) = waiting.replace(line.number) {
+                    if let Some(at) = open_when.replace(line.number) {
                         self.add_fault(at, "no THEN follows this WHEN");
                     }
                     whens += 1;
@@ -487,7 +493,7 @@ impl SpecReader<'_, '_> {
                     if whens == 0 {
                         self.add_fault(line.number, "this THEN comes before any WHEN");
                     }
-                    waiting = None;
+                    open_when = None;
                     thens += 1;
                 }
                 "AND" if steps > 0 => {}
@@ -505,17 +511,17 @@ impl SpecReader<'_, '_> {
             steps += 1;
         }
 
-        if let Some(at) = waiting {
+        if let Some(at) = open_when {
             self.add_fault(at, "no THEN follows this WHEN");
         }
 
-        let lacks = match (whens, thens) {
+        let missing = match (whens, thens) {
             (0, 0) => "WHEN and no THEN",
             (0, _) => "WHEN",
             _ => return,
         };
 
-        let fault = Fault::new(heading, format!("this scenario has no {lacks}"));
+        let fault = Fault::new(heading, format!("this scenario has no {missing}"));
         self.faults
             .push(fault.with_hint("write `- **WHEN** …`, then `- **THEN** …`"));
     }

@@ -1,4 +1,4 @@
-//! Filler lines, which announce a text without giving it.
+//! Filler lines: placeholders, such as `TBD`, instead of a description.
 
 use super::Fault;
 use crate::text::markdown::{LineKind, MarkdownLine};

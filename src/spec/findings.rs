@@ -11,8 +11,8 @@
 //! - **Status**: open
 //! ```
 //!
-//! A heading counts if it starts with an id, a letter and a number other than a requirement's `R1`, or if it has a
-//! severity. So do a list item and a row of a table that start with an id and name a severity.
+//! A heading is a finding if it starts with an id, such as `V1` (a letter other than `R`, and a number), or if its section
+//! has a severity. A list item or a table row is a finding if it starts with an id and contains a severity.
 
 use crate::models::{Finding, FindingWords, WrittenFinding};
 use crate::text::markdown::{LineKind, MarkdownLine, markdown_lines};
@@ -56,7 +56,7 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
     found
 }
 
-/// Changes the id of a finding wherever one starts with it. Every other byte stays the same.
+/// Changes the id of a finding on every line that starts the finding. All other bytes stay the same.
 #[must_use]
 pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
     let reader = FindingReader {
@@ -71,10 +71,10 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
         .iter()
         .filter(|line| !line.is_code())
     {
-        let starts = reader
+        let section_id = reader
             .read_section(line)
             .and_then(|section| section.finding.id);
-        let id = starts.or_else(|| reader.read_row(line.text).and_then(|row| row.id));
+        let id = section_id.or_else(|| reader.read_row(line.text).and_then(|row| row.id));
         if id.is_some_and(|id| id.eq_ignore_ascii_case(from)) {
             let end = line.start + line.text.len();
             renamed.push_str(&text[copied..line.start]);
@@ -134,11 +134,11 @@ fn shorten_title(text: &str) -> String {
 /// A section of a report that may be a finding, depending on its id and items.
 struct FindingSection {
     finding: WrittenFinding,
-    /// Set if it counts without a severity.
-    has_id: bool,
+    /// Set if the section is a finding even without a severity item.
+    is_certain: bool,
     /// Item that the next line may continue.
     open: Option<FindingItem>,
-    /// First paragraph that belongs to no item.
+    /// Text outside items, used if the finding has no problem item.
     prose: Option<String>,
 }
 
@@ -195,10 +195,10 @@ impl FindingSection {
         }
     }
 
-    /// Returns the finding; `None` if the section is not one.
+    /// Returns the finding; `None` if the section is not a finding.
     fn finish(mut self, words: &FindingWords) -> Option<WrittenFinding> {
         let finding = &mut self.finding;
-        let counts = self.has_id
+        let counts = self.is_certain
             || finding
                 .severity
                 .as_deref()
@@ -382,8 +382,8 @@ impl FindingReader<'_> {
         (row.severity.is_some() || (is_earlier && row.status.is_some())).then_some(row)
     }
 
-    /// Splits off an id that needs no severity: one of an earlier round, or a letter other than `R`
-    /// with a number.
+    /// Splits off an id that needs no severity: an id of an earlier round, or a letter other than `R`
+    /// with a number of up to three digits.
     fn split_short_id<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         split_leading_id(text, |word| {
             let digits =
@@ -403,7 +403,7 @@ impl FindingReader<'_> {
 }
 
 impl FindingSection {
-    fn new(id: Option<&str>, title: &str, has_id: bool) -> Self {
+    fn new(id: Option<&str>, title: &str, is_certain: bool) -> Self {
         let title = Some(title.trim().to_owned()).filter(|title| !title.is_empty());
         let finding = WrittenFinding {
             id: id.map(str::to_owned),
@@ -412,7 +412,7 @@ impl FindingSection {
         };
         Self {
             finding,
-            has_id,
+            is_certain,
             open: None,
             prose: None,
         }

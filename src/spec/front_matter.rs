@@ -81,7 +81,7 @@ impl SpecFrontMatter {
         })
     }
 
-    /// Adds the faults of the front matter itself, without the body.
+    /// Adds the faults of the front matter. The body is not checked.
     pub(super) fn check(&self, faults: &mut Vec<Fault>) {
         check_common_keys(&self.id, &self.kind, "spec", &self.title, faults);
 

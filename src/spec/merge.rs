@@ -20,13 +20,13 @@ pub struct SpecConflict {
     /// Heading, such as `## Overview`, `### R3 - Title` or `### Scenario: x`; `title` for the title
     /// in the front matter.
     pub section: String,
-    /// Text when the change was planned.
+    /// Text when the change was planned; `None` if there was none.
     pub base: Option<String>,
-    /// Text now.
+    /// Text in the current spec; `None` if there is none.
     pub current: Option<String>,
-    /// Text in the change's version.
+    /// Text in the change's version; `None` if there is none.
     pub wanted: Option<String>,
-    /// Reason of the conflict.
+    /// Reason for the conflict.
     pub why: String,
 }
 
@@ -68,7 +68,7 @@ impl<'a> SpecVersion<'a> {
 ///
 /// # Errors
 ///
-/// All conflicts, each with its three texts. A result that fails [`check_spec`] is a conflict too.
+/// Returns all conflicts, each with its three texts. A result that fails [`check_spec`] is a conflict, too.
 pub fn merge(
     base: Option<&str>,
     current: Option<&str>,
@@ -113,14 +113,14 @@ pub fn merge(
     if base.is_some() && current.is_none() {
         merging.conflicts.push(document_conflict(
             &new.id,
-            "it was removed after the change was planned",
+            "the spec was removed after the change was planned",
         ));
     }
 
     if !merging.conflicts.is_empty() {
         return Err(merging.conflicts);
     }
-    // A new spec is created when it is merged, whatever date its author wrote.
+    // The creation time of a new spec is the time of the merge, not the date in the change's version.
     let created_at = now.as_ref().map_or(updated_at, |now| &now.created_at);
     let version = now.as_ref().map_or(1, |now| now.version.saturating_add(1));
 
@@ -189,8 +189,8 @@ fn document_conflict(which: &str, why: &str) -> SpecConflict {
 /// Writes a spec with new front matter for its body.
 fn write_spec(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str) -> String {
     let body = format!("\n<spec>\n\n{body}\n\n</spec>\n");
-    let cut = SpecBody::from_document(&body);
-    let parts = cut.parts();
+    let spec_body = SpecBody::from_document(&body);
+    let parts = spec_body.parts();
     let ids: Vec<&str> = parts
         .iter()
         .filter_map(|part| match part.kind {
@@ -199,7 +199,7 @@ fn write_spec(id: &str, title: &str, version: u64, dates: [&str; 2], body: &str)
         })
         .collect();
 
-    let design = DesignElements::find(cut.text, &cut.lines, &mut Vec::new());
+    let design = DesignElements::find(spec_body.text, &spec_body.lines, &mut Vec::new());
     let [created_at, updated_at] = dates;
     let head = NewFrontMatter {
         id,
@@ -235,7 +235,7 @@ impl<'a> SpecMerge<'a> {
         }
 
         if self.is_added_twice {
-            return Err("added by both");
+            return Err("added by both sides");
         }
 
         if base == current {
@@ -246,10 +246,10 @@ impl<'a> SpecMerge<'a> {
         }
 
         Err(match (base, current, wanted) {
-            (None, ..) => "added by both, with different texts",
+            (None, ..) => "added by both sides, with different texts",
             (_, None, _) => "edited by the change, but removed in the meantime",
             (_, _, None) => "removed by the change, but edited in the meantime",
-            _ => "edited by both",
+            _ => "edited by both sides",
         })
     }
 
@@ -349,7 +349,11 @@ impl<'a> SpecMerge<'a> {
 
     /// Returns the section that contains a merged part. If that section was removed on one side,
     /// the other side's section is used.
-    fn merge_parent(&mut self, key: &PartKey, left: &BTreeMap<&PartKey, &str>) -> Option<PartKey> {
+    fn merge_parent(
+        &mut self,
+        key: &PartKey,
+        merged: &BTreeMap<&PartKey, &str>,
+    ) -> Option<PartKey> {
         let [base, current, wanted] =
             [&self.base, &self.current, &self.wanted].map(|version| version.parent(key).cloned());
 
@@ -358,7 +362,7 @@ impl<'a> SpecMerge<'a> {
             (Some(current), Some(wanted))
                 if base.as_ref() != Some(current) && current != wanted =>
             {
-                self.add_conflict(key, "moved by both, to different sections");
+                self.add_conflict(key, "moved by both sides, to different sections");
                 return None;
             }
             (Some(current), None) => Some(current.clone()),
@@ -366,16 +370,16 @@ impl<'a> SpecMerge<'a> {
         };
 
         let mut places = [chosen, wanted, current].into_iter().flatten();
-        let found = places.find(|parent| left.contains_key(parent));
+        let found = places.find(|parent| merged.contains_key(parent));
         if found.is_none() {
-            self.add_conflict(key, "its section was removed");
+            self.add_conflict(key, "the section of this part was removed");
         }
         found
     }
 }
 
-/// Orders the parts like the wanted document. A part that only the current document has follows the
-/// same part as there. `parents` maps each remaining part to its section.
+/// Orders the parts like the wanted document. A part that only the current document has comes after
+/// the part that it follows in the current document. `parents` maps each remaining part to its section.
 fn order_parts<'a>(
     wanted: &'a [PartKey],
     current: &'a [PartKey],

@@ -65,8 +65,8 @@ impl Fault {
 /// letters, digits and `-`.
 #[must_use]
 pub fn is_spec_id(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !text.is_empty() && text.len() <= 64 && !text.starts_with('-') && text.bytes().all(plain)
+    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !text.is_empty() && text.len() <= 64 && !text.starts_with('-') && text.bytes().all(is_allowed)
 }
 
 /// Returns true if a text is a requirement id, such as `R1`.

@@ -1,4 +1,4 @@
-//! Questions for a person: open questions of a proposal, and questions that a reply asks instead of
+//! Questions for the user: open questions of a proposal, and questions that a reply asks instead of
 //! planning.
 
 use crate::text::front_matter::split_front_matter;
@@ -55,14 +55,14 @@ pub fn asked_questions(text: &str) -> Vec<String> {
 /// Returns the items of lists, each with its continuation lines. Code is skipped.
 fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    // Indentation of the items, and whether the last one may continue.
+    // Indentation of the items, and true while the last item may continue.
     let mut indent = 0;
-    let mut goes_on = false;
+    let mut can_continue = false;
 
     for line in lines.iter().filter(|line| !line.is_code()) {
         let text = line.text.trim();
         if matches!(line.kind, LineKind::Heading(..)) || line.is_blank() {
-            goes_on = false;
+            can_continue = false;
             continue;
         }
 
@@ -70,14 +70,14 @@ fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
         let is_deeper = !items.is_empty() && line.indent() > indent;
 
         match (item, items.last_mut()) {
-            (_, Some(last)) if is_deeper || (item.is_none() && goes_on) => {
+            (_, Some(last)) if is_deeper || (item.is_none() && can_continue) => {
                 last.push(' ');
                 last.push_str(item.unwrap_or(text));
             }
             (Some(item), _) => {
                 indent = line.indent();
                 items.push(item.to_owned());
-                goes_on = true;
+                can_continue = true;
             }
             (None, _) => {}
         }
@@ -112,7 +112,8 @@ fn without_formatting(text: &str) -> &str {
     text.trim_end_matches(['*', '_', '`', '"', ' ', '.'])
 }
 
-/// Splits a text into sentences, each with its final mark. Marks inside code spans are ignored.
+/// Splits a text into sentences, each with its final punctuation. Punctuation in code spans is
+/// ignored.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -54,7 +54,7 @@ pub(super) struct SpecPart<'a> {
     pub(super) lines: std::ops::Range<usize>,
     /// Text of the part, without surrounding blank lines.
     pub(super) text: &'a str,
-    /// Index of the enclosing section or preamble; its own index for those.
+    /// Index of the enclosing section or preamble. A section or preamble has its own index here.
     pub(super) parent: usize,
 }
 

@@ -22,11 +22,11 @@ pub struct Task {
     pub files: Vec<String>,
     /// Requirements that the task names, such as `add-login#R1`.
     pub specs: Vec<String>,
-    /// Numbers of the tasks that must come before it.
+    /// Numbers of the tasks that must be done first.
     pub depends: Vec<String>,
     /// Line number, from 1.
     pub line: usize,
-    /// Lines of the task as written, without trailing blanks.
+    /// Lines of the task as written, without trailing white space.
     pub block: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Task {
 pub struct Tasks {
     /// All checkboxes with a number.
     pub tasks: Vec<Task>,
-    /// Lines of open checkboxes that have no number and belong to no task.
+    /// Lines of open checkboxes that have no number and do not belong to a task.
     pub unnumbered: Vec<usize>,
 }
 
@@ -70,14 +70,14 @@ impl Tasks {
                 continue;
             }
 
-            let boxed = read_checkbox(&line);
+            let checkbox = read_checkbox(&line);
 
-            if let Some((id, rest)) = boxed.as_ref().and_then(|found| split_number(found.rest)) {
+            if let Some((id, rest)) = checkbox.as_ref().and_then(|found| split_number(found.rest)) {
                 found.tasks.extend(current.take().map(|(task, _)| task));
                 let task = Task {
                     id: id.to_owned(),
                     text: rest.to_owned(),
-                    done: boxed.is_some_and(|found| found.done),
+                    done: checkbox.is_some_and(|found| found.done),
                     line: line.number,
                     block: line.text.trim_end().to_owned(),
                     ..Task::default()
@@ -97,7 +97,7 @@ impl Tasks {
                 };
             } else {
                 found.tasks.extend(current.take().map(|(task, _)| task));
-                if boxed.is_some_and(|found| !found.done) {
+                if checkbox.is_some_and(|found| !found.done) {
                     found.unnumbered.push(line.number);
                 }
             }
@@ -119,7 +119,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// A dependency cycle, with the tasks in it.
+    /// Fails if the dependencies form a cycle. The fault lists the tasks of the cycle.
     pub fn order(&self) -> Result<Vec<&Task>, Fault> {
         let places = self.indices_by_id();
         let mut states = vec![VisitState::New; self.tasks.len()];
@@ -127,29 +127,29 @@ impl Tasks {
 
         for start in 0..self.tasks.len() {
             // Path from the start; for each task, the number of dependencies already visited.
-            let mut way = if states[start] == VisitState::New {
+            let mut path = if states[start] == VisitState::New {
                 vec![(start, 0)]
             } else {
                 Vec::new()
             };
 
-            while let Some((at, looked)) = way.last_mut() {
+            while let Some((at, visited)) = path.last_mut() {
                 states[*at] = VisitState::Begun;
-                let Some(id) = self.tasks[*at].depends.get(*looked) else {
+                let Some(id) = self.tasks[*at].depends.get(*visited) else {
                     states[*at] = VisitState::Placed;
                     order.push(&self.tasks[*at]);
-                    way.pop();
+                    path.pop();
                     continue;
                 };
 
-                *looked += 1;
+                *visited += 1;
                 let Some(&next) = places.get(id.as_str()) else {
                     continue;
                 };
                 match states[next] {
-                    VisitState::New => way.push((next, 0)),
+                    VisitState::New => path.push((next, 0)),
                     VisitState::Placed => {}
-                    VisitState::Begun => return Err(self.cycle_fault(&way, next)),
+                    VisitState::Begun => return Err(self.cycle_fault(&path, next)),
                 }
             }
         }
@@ -157,12 +157,12 @@ impl Tasks {
         Ok(order)
     }
 
-    fn cycle_fault(&self, way: &[(usize, usize)], from: usize) -> Fault {
-        let start = way
+    fn cycle_fault(&self, path: &[(usize, usize)], from: usize) -> Fault {
+        let start = path
             .iter()
             .position(|(at, _)| *at == from)
             .unwrap_or_default();
-        let ids: Vec<&str> = way[start..]
+        let ids: Vec<&str> = path[start..]
             .iter()
             .map(|(at, _)| *at)
             .chain([from])
@@ -284,7 +284,7 @@ pub fn tick(text: &str, ids: &[&str]) -> String {
             .and_then(|found| split_number(found.rest))
             .is_some_and(|(id, _)| ids.contains(id))
         {
-            // The blank of `- [ ]` is the third character after the indentation.
+            // The space in the brackets of `- [ ]` is 3 bytes after the indentation.
             let at = line.start + line.indent() + 3;
             ticked.push_str(&text[copied..at]);
             ticked.push('x');
@@ -314,8 +314,8 @@ fn read_checkbox<'a>(line: &MarkdownLine<'a>) -> Option<Checkbox<'a>> {
 fn split_number(rest: &str) -> Option<(&str, &str)> {
     let rest = rest.strip_prefix(' ')?.trim_start();
     let (word, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    (word.contains('.') && word.split('.').all(digits)).then(|| (word, text.trim()))
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    (word.contains('.') && word.split('.').all(is_number)).then(|| (word, text.trim()))
 }
 
 /// Returns true if a line belongs to a task with this indentation.
@@ -372,10 +372,10 @@ fn find_field(name: &str) -> Option<TaskField> {
 
 impl Task {
     fn add_values(&mut self, field: TaskField, values: &str) {
-        let is_end =
+        let is_separator =
             |c: char| c == ',' || (field != TaskField::Files && (c.is_whitespace() || c == ';'));
         let values = values
-            .split(is_end)
+            .split(is_separator)
             .map(|value| value.trim().trim_matches('`').trim());
         let values = values
             .filter(|value| !matches!(*value, "" | "-" | "none" | "None"))

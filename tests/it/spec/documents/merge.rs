@@ -141,7 +141,7 @@ fn two_edits_of_one_section_conflict() {
     let found = merge(Some(&base), Some(&current), &wanted, NOW).unwrap_err();
     assert_eq!(
         describe_conflicts(&found),
-        ["### R2: Locked: edited by both"]
+        ["### R2: Locked: edited by both sides"]
     );
     assert_eq!(
         found[0].base.as_deref(),
@@ -170,7 +170,7 @@ fn same_id_added_twice_conflicts() {
     let (one, other) = (with_third(&base, "Log"), with_third(&base, "Report"));
     assert_eq!(
         conflicts(Some(&base), Some(&one), &other),
-        ["### R3 - Report: added by both, with different texts"]
+        ["### R3 - Report: added by both sides, with different texts"]
     );
     assert!(
         merge(Some(&base), Some(&one), &one, NOW)
@@ -204,9 +204,9 @@ fn spec_added_twice_conflicts_where_it_differs() {
         .replace("lock the account", "lock it")
         .replace("\"Login\"", "\"Log in\"");
     let expected = [
-        "title: added by both",
-        "### R2: Lock: added by both",
-        "### R3 - Log: added by both",
+        "title: added by both sides",
+        "### R2: Lock: added by both sides",
+        "### R3 - Log: added by both sides",
     ];
     assert_eq!(conflicts(None, Some(&one), &other), expected);
     assert!(
@@ -220,7 +220,7 @@ fn spec_added_twice_conflicts_where_it_differs() {
 fn missing_or_invalid_spec_conflicts() {
     let base = login();
     let wanted = base.replace("lock the account", "lock it");
-    let gone = "login: it was removed after the change was planned";
+    let gone = "login: the spec was removed after the change was planned";
     assert_eq!(conflicts(Some(&base), None, &base), [gone]);
     assert_eq!(
         conflicts(Some(&base), None, &wanted),
@@ -267,7 +267,7 @@ fn titles_are_merged_like_sections() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&title("A")), &title("B")),
-        ["title: edited by both"]
+        ["title: edited by both sides"]
     );
 }
 
@@ -276,7 +276,7 @@ fn titles_are_merged_like_sections() {
 fn part_without_a_section_conflicts() {
     let base = login();
     let renamed = base.replace("## Requirements", "## Demands");
-    let why = "### R3 - Log: its section was removed";
+    let why = "### R3 - Log: the section of this part was removed";
     assert_eq!(
         conflicts(Some(&base), Some(&with_third(&base, "Log")), &renamed),
         [why]
@@ -339,14 +339,14 @@ fn other_headings_are_merged_in_place() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&current), &base.replace("One.", "Two.")),
-        ["### R2: Lock: edited by both"]
+        ["### R2: Lock: edited by both sides"]
     );
 
     let base = login().replace(
         "## Requirements\n",
         "## Requirements\n\n### Notes\n\nOne.\n",
     );
-    let why = "## Requirements: edited by both";
+    let why = "## Requirements: edited by both sides";
     assert_eq!(
         conflicts(
             Some(&base),
