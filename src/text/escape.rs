@@ -11,10 +11,11 @@ pub enum XmlPosition {
     Attribute,
 }
 
-/// Appends a value to XML.
+/// Appends an escaped value to XML.
 ///
-/// Markup and CR become references. In an attribute quotes, tabs and every kind of line break do, too: readers turn
-/// some of them into blanks. Characters that XML 1.0 forbids become visible ones, see [`replace_forbidden`].
+/// Replaces `&`, `<`, `>` and CR by references. In an attribute, also replaces double quotes, tabs and all kinds of line
+/// breaks, because XML readers turn some of these into spaces. Characters that XML 1.0 forbids are replaced as in
+/// [`replace_forbidden`].
 pub fn push_escaped(out: &mut String, value: &str, position: XmlPosition) {
     let mut copied = 0;
     while let Some(hit) = value.as_bytes()[copied..]
@@ -47,8 +48,8 @@ pub fn escape_attribute(value: &str) -> String {
     out
 }
 
-/// Replaces the characters that XML 1.0 forbids: control characters by their pictures (`␀`, `␛`), U+FFFE and U+FFFF
-/// by U+FFFD.
+/// Replaces characters that XML 1.0 forbids. A control character becomes its Unicode control picture, such as `␀` for
+/// NUL; U+FFFE and U+FFFF become U+FFFD.
 #[must_use]
 pub fn replace_forbidden<'t>(text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
     let text = text.into();
@@ -82,7 +83,7 @@ fn push_escaped_char(out: &mut String, c: char, position: XmlPosition) {
     }
 }
 
-/// Returns a character, or the visible one that replaces it if XML 1.0 forbids it.
+/// Returns a character, or its visible replacement if XML 1.0 forbids it.
 fn allowed_char(c: char) -> char {
     match c {
         '\t' | '\n' | '\r' => c,
@@ -92,7 +93,8 @@ fn allowed_char(c: char) -> char {
     }
 }
 
-/// Returns true if bytes certainly have no forbidden character, without a branch per byte. 0xEF starts U+FFFE and U+FFFF.
+/// Returns true if the bytes cannot contain a forbidden character, without a branch per byte. Returns false for some
+/// allowed texts, too: 0xEF starts U+FFFE and U+FFFF, but also other characters.
 fn is_surely_allowed(bytes: &[u8]) -> bool {
     let is_suspect = |b: u8| (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r') | (b == 0xEF);
     !bytes.iter().fold(false, |found, &b| found | is_suspect(b))
@@ -102,8 +104,8 @@ fn is_surely_allowed(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The first column holds the inputs on which the escapers of prompts, of the session state and of actions differed
-    /// before they became one.
+    /// Each row is a value, its form as text and its form as an attribute. Prompts, session state and actions once had
+    /// different escapers, which did not agree on these values.
     #[test]
     fn one_escaper_for_prompts_session_state_and_actions() {
         for (value, text, attribute) in [

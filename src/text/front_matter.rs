@@ -9,14 +9,14 @@ pub(crate) struct FrontMatterSplit<'a> {
     pub(crate) body: &'a str,
     /// Number of the first line of the body, from 1.
     pub(crate) body_line: usize,
-    /// True if front matter starts and does not end. The whole document is the body then.
+    /// True if the closing `---` is missing. The whole document is then the body.
     pub(crate) is_unclosed: bool,
 }
 
-/// Splits a document.
+/// Splits a document into front matter and body.
 pub(crate) fn split_front_matter(text: &str) -> FrontMatterSplit<'_> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let without = |is_unclosed| FrontMatterSplit {
+    let without_yaml = |is_unclosed| FrontMatterSplit {
         yaml: None,
         body: text,
         body_line: 1,
@@ -25,7 +25,7 @@ pub(crate) fn split_front_matter(text: &str) -> FrontMatterSplit<'_> {
 
     let mut lines = text.split_inclusive('\n');
     let Some(opener) = lines.next().filter(|line| is_marker(line)) else {
-        return without(false);
+        return without_yaml(false);
     };
 
     let start = opener.len();
@@ -41,7 +41,7 @@ pub(crate) fn split_front_matter(text: &str) -> FrontMatterSplit<'_> {
         }
         end += line.len();
     }
-    without(true)
+    without_yaml(true)
 }
 
 fn is_marker(line: &str) -> bool {

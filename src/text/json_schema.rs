@@ -5,12 +5,12 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Drafts of JSON Schema, as far as they differ here.
+/// Drafts of JSON Schema that the check distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchemaDraft {
     /// Draft 7 and the drafts up to 2019-09, in which `items` may be a list of schemas.
     Draft07,
-    /// Draft 2020-12, in which it may not.
+    /// Draft 2020-12, in which `items` must be one schema.
     Draft2020,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct SchemaFault {
 impl fmt::Display for SchemaFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
-            return write!(f, "it {}", self.message);
+            return write!(f, "the schema {}", self.message);
         }
         write!(f, "`{}` {}", self.path.join("."), self.message)
     }
@@ -50,7 +50,7 @@ enum KeywordShape {
     NamedSchemas,
 }
 
-/// The keywords by the kind of their value. Others are not checked: a schema may have any.
+/// Known keywords by the kind of their value. Other keywords are allowed and not checked.
 const KEYWORDS: [(KeywordShape, &[&str]); 13] = [
     (
         KeywordShape::Text,
@@ -158,11 +158,11 @@ pub(crate) fn looks_like_schema(value: &Value) -> bool {
 ///
 /// # Errors
 ///
-/// The first fault.
+/// Returns the first fault.
 pub(crate) fn check_schema(schema: &Value, draft: SchemaDraft) -> Result<(), SchemaFault> {
-    let named = schema.get("$schema").and_then(Value::as_str);
+    let uri = schema.get("$schema").and_then(Value::as_str);
     let mut checker = SchemaChecker {
-        draft: named.map_or(draft, draft_from_uri),
+        draft: uri.map_or(draft, draft_from_uri),
         path: Vec::new(),
     };
     checker.check_schema(schema)
@@ -314,9 +314,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Schemas on which the checkers of tools and of specs differed before they became one; specs accepted all of them but
-    /// the counts with a point. The meta-schema is the judge, for specs that of draft 7; where it does not know a keyword,
-    /// the later draft is.
+    /// Tools and specs once had different checkers, which did not agree on these schemas. The expected results follow the
+    /// meta-schemas: that of draft 7 for specs, and that of the later draft for keywords that draft 7 does not define.
     #[test]
     fn tools_and_specs_are_checked_alike() {
         for (schema, is_valid) in [

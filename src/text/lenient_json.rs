@@ -1,4 +1,4 @@
-//! Parser for JSON as agents write it: with comments, trailing commas, single quotes, raw line ends and Python literals.
+//! Parser for JSON as agents write it: with comments, trailing commas, single quotes, raw newlines and Python literals.
 
 use serde_json::{Map, Number, Value};
 
@@ -8,13 +8,13 @@ const MAX_DEPTH: usize = 64;
 /// A parsed value, with the deviations that were tolerated.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LenientValue {
-    /// The value. Objects, lists and strings that the text cuts off are closed.
+    /// The value. Objects, lists and strings are closed if the text ends inside them.
     pub(crate) value: Value,
-    /// Offset of its end.
+    /// Offset after the value.
     pub(crate) end: usize,
     /// True if the text ends before the value does.
     pub(crate) is_cut: bool,
-    /// True if it has single quotes or Python literals.
+    /// True if the value contains single quotes or Python literals.
     pub(crate) is_python: bool,
 }
 
@@ -44,7 +44,7 @@ struct LenientJsonParser<'a> {
 
 impl<'a> LenientJsonParser<'a> {
     fn read_value(&mut self, depth: usize) -> Option<Value> {
-        self.skip_blanks();
+        self.skip_space_and_comments();
         match self.peek()? {
             '{' if depth < MAX_DEPTH => self.read_object(depth).map(Value::from),
             '[' if depth < MAX_DEPTH => self.read_array(depth).map(Value::from),
@@ -57,7 +57,7 @@ impl<'a> LenientJsonParser<'a> {
         self.at += 1;
         let mut object = Map::new();
         loop {
-            self.skip_blanks();
+            self.skip_space_and_comments();
             match self.peek() {
                 None => {
                     self.cut = true;
@@ -71,7 +71,7 @@ impl<'a> LenientJsonParser<'a> {
             }
 
             let key = self.read_key()?;
-            self.skip_blanks();
+            self.skip_space_and_comments();
             if self.cut || self.peek().is_none() {
                 self.cut = true;
                 return Some(object);
@@ -80,7 +80,7 @@ impl<'a> LenientJsonParser<'a> {
                 return None;
             }
 
-            self.skip_blanks();
+            self.skip_space_and_comments();
             if self.peek().is_none() {
                 self.cut = true;
                 return Some(object);
@@ -98,7 +98,7 @@ impl<'a> LenientJsonParser<'a> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
-            self.skip_blanks();
+            self.skip_space_and_comments();
             match self.peek() {
                 None => {
                     self.cut = true;
@@ -114,9 +114,9 @@ impl<'a> LenientJsonParser<'a> {
         }
     }
 
-    /// Reads a comma, unless the end follows.
+    /// Reads the comma after an item. It may be missing before the closing bracket `end`.
     fn read_separator(&mut self, end: char) -> Option<()> {
-        self.skip_blanks();
+        self.skip_space_and_comments();
         let done = self.cut || self.take(',') || self.peek().is_none_or(|c| c == end);
         done.then_some(())
     }
@@ -174,7 +174,7 @@ impl<'a> LenientJsonParser<'a> {
         after.is_empty() || after.starts_with([',', '}', ']', ':'])
     }
 
-    /// Reads an escape. An unknown one is a fault: it would lose a character.
+    /// Reads an escape. Fails if it is unknown, because decoding it would lose a character.
     fn read_escape(&mut self, out: &mut String) -> Option<()> {
         let mut rest = self.text[self.at + 1..].chars();
         let Some(c) = rest.next() else {
@@ -243,7 +243,7 @@ impl<'a> LenientJsonParser<'a> {
         }
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_space_and_comments(&mut self) {
         loop {
             let rest = &self.text[self.at..];
             let inner = rest.trim_start();

@@ -11,7 +11,7 @@ pub(crate) struct MarkdownLine<'a> {
     pub(crate) number: usize,
     /// Offset of its first byte in the text.
     pub(crate) start: usize,
-    /// The line without its line end.
+    /// The line without its line ending.
     pub(crate) text: &'a str,
     pub(crate) kind: LineKind<'a>,
 }
@@ -23,7 +23,7 @@ pub(crate) enum LineKind<'a> {
     Text,
     /// A heading: its level from 1 to 6, and its title.
     Heading(usize, &'a str),
-    /// The start of a code fence, and the name of its language or nothing.
+    /// The start of a code fence, with its language; empty if it names none.
     FenceOpen(&'a str),
     /// A line inside of a fence.
     Code,
@@ -106,17 +106,17 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 /// Rules for opening and closing fences.
 ///
 /// A fence is a run of three or more backticks or tildes. A run of backticks with another backtick on its line is a code
-/// span, and `~~~^~~~` is the underline of a compiler: neither opens a fence under any rules.
+/// span, and `~~~^~~~` is an underline in compiler output. Neither opens a fence under any rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceRules {
-    /// Documents: a fence opens at any indentation and after list markers. It closes at any indentation up to three
-    /// more than its own.
+    /// Documents: a fence opens at any indentation and after list markers. It closes at an indentation of at
+    /// most three more than the position of its opening run.
     Document,
-    /// Replies of agents, in which nested lists are often indented wrongly: a fence opens like in documents, and closes
-    /// at any indentation. The end tag of a message may follow the closing run.
+    /// Replies of agents, in which nested lists are often indented wrongly: a fence opens as in documents, and closes
+    /// at any indentation. The closing tag of a message may follow the closing run.
     Reply,
-    /// The narrowest reading: a fence opens and closes at up to three spaces, never after a list marker. The end tag of
-    /// a message may follow the closing run.
+    /// The narrowest reading: a fence opens and closes at up to three spaces, never after a list marker. The closing
+    /// tag of a message may follow the closing run.
     TopLevel,
 }
 
@@ -198,7 +198,8 @@ fn run_length(bytes: &[u8], mark: u8) -> usize {
     bytes.iter().take_while(|&&b| b == mark).count()
 }
 
-/// Returns the spans of all fences, with their first and last lines. A fence that is not closed reaches to the end.
+/// Returns the spans of all fences, with their first and last lines. An unclosed fence extends to the end of the
+/// text.
 pub(crate) fn fenced_spans(text: &str, rules: FenceRules) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut open: Option<(Fence, usize)> = None;
@@ -220,7 +221,7 @@ pub(crate) fn fenced_spans(text: &str, rules: FenceRules) -> Vec<Range<usize>> {
     spans
 }
 
-/// Returns a text without the indentation and the list markers before its first line.
+/// Returns a text without the indentation and the list markers at its start.
 pub(crate) fn skip_list_markers(text: &str) -> &str {
     let mut rest = skip_indent(text);
     loop {
@@ -237,7 +238,7 @@ pub(crate) fn skip_list_markers(text: &str) -> &str {
     }
 }
 
-/// Returns a text without the white space before its first line.
+/// Returns a text without the indentation at its start.
 fn skip_indent(text: &str) -> &str {
     text.trim_start_matches(|c: char| c != '\n' && c.is_whitespace())
 }
@@ -295,8 +296,8 @@ mod tests {
         assert_eq!(found, [(5, 0, "a"), (6, 3, "b"), (7, 5, ""), (8, 6, "c")]);
     }
 
-    /// Documents did not open a fence after a list marker, and took the underline of a compiler for a fence; both hid the
-    /// rest of the document. The other differences are the rules' own.
+    /// Documents once did not open a fence after a list marker, and opened one at an underline in compiler output. Both
+    /// bugs hid the rest of the document. The other differences between the rules are intended.
     #[test]
     fn fences_open_by_their_rules() {
         for (line, document, reply, top_level) in [

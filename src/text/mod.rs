@@ -1,5 +1,5 @@
 //! Text formats: XML, escaping, YAML, and inside the crate Markdown, front matter, JSON Schema and lenient JSON. All
-//! functions are pure and depend on nothing of the crate but its errors.
+//! functions are pure. Of the rest of the crate, they use only the errors.
 //!
 //! ```
 //! use agentd::text::escape::escape_text;

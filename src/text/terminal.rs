@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Removes escape sequences and control characters from a text that arrives in pieces.
+/// Removes escape sequences and control characters from a text that arrives in chunks.
 ///
-/// It knows the 7-bit and 8-bit forms of escape sequences, and removes direction marks and tags as well. A sequence
-/// ends with its line at the latest, so that it cannot hide the text after it. The result does not depend on the
-/// pieces.
+/// Recognizes the 7-bit and 8-bit forms of escape sequences, and also removes direction marks and tag characters. A
+/// sequence ends with its line at the latest, so that it cannot hide the text after it. The result does not depend on
+/// how the text is split into chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminalFilter {
     state: SequenceState,
 }
 
 impl TerminalFilter {
-    /// Returns the part of the next piece that may be shown.
+    /// Returns the part of the next chunk that may be shown.
     pub fn push<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         if self.state == SequenceState::Text && find_unshown(text).is_none() {
             return Cow::Borrowed(text);
@@ -49,8 +49,8 @@ pub fn filter_terminal_text(text: &str) -> Cow<'_, str> {
 
 /// Returns the ranges of the escape sequences that start with ESC.
 ///
-/// A string sequence, such as the title of a window, must be terminated on its line. Of any other, only the two
-/// characters that introduce it are returned: it must not hide the rest of a reply.
+/// A string sequence, such as one that sets the window title, must be terminated on its line. Otherwise only the two
+/// characters that introduce it are returned, so that it cannot hide the rest of a reply.
 pub(crate) fn find_escape_sequences(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -62,10 +62,10 @@ pub(crate) fn find_escape_sequences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns a file name as one line that no terminal, diff or CI log takes for a command.
+/// Escapes a file name, so that it is one line and no terminal, diff viewer or CI runner reads it as a command.
 ///
-/// Unprintable characters are escaped as in Rust. So is the start of a command of a CI runner: GitHub's runs a line
-/// that starts with `::`, and `##[` anywhere in a line.
+/// Unprintable characters are escaped as in Rust. The prefixes of workflow commands are escaped as well: GitHub Actions
+/// executes a line that starts with `::`, and `##[` anywhere in a line.
 #[must_use]
 pub fn escape_file_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.escape_debug().len() == 1 || matches!(c, '\'' | '"' | '\\');
@@ -97,7 +97,7 @@ enum SequenceState {
     /// Outside any sequence.
     #[default]
     Text,
-    /// After a carriage return, which was shown as a line end.
+    /// After a carriage return, which was shown as a newline.
     Return,
     /// After ESC.
     Escape,
@@ -187,13 +187,13 @@ fn find_unshown(text: &str) -> Option<usize> {
     }
 }
 
-/// Returns true for the first bytes of all characters that are not shown, and of few others. Most texts need no more
-/// than this test.
+/// Returns true for a byte that may start a character that is not shown. Most texts contain no such byte, so that no
+/// character of them is decoded.
 fn is_suspect(byte: u8) -> bool {
     matches!(byte, 0..=8 | 11..=31 | 127 | 0xC2 | 0xD8 | 0xE2 | 0xEF | 0xF3)
 }
 
-/// Returns true for characters that neither control a terminal nor change how the words around them read.
+/// Returns true for a character that neither controls a terminal nor reorders or hides the text around it.
 fn is_shown(c: char) -> bool {
     match c {
         '\n' | '\t' => true,

@@ -24,7 +24,7 @@ const DEFAULT_MAX_NODES: usize = 50_000;
 ///
 /// # Errors
 ///
-/// An error of the given kind, with the place in the origin.
+/// Fails with an error of `kind`, with the place in the origin, if the text is not valid YAML or does not match `T`.
 pub fn read<T: DeserializeOwned>(
     text: &str,
     origin: &str,
@@ -34,7 +34,7 @@ pub fn read<T: DeserializeOwned>(
     read_within(text, origin, first_line, kind, DEFAULT_MAX_NODES)
 }
 
-/// Parses a text with a given limit of nodes.
+/// Parses a text of at most `nodes` nodes.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn read_within<T: DeserializeOwned>(
         .map_err(|error| located_error(&error, text, origin, first_line, kind))
 }
 
-/// Parses a text with a seed, with a given limit of nodes.
+/// Parses a text of at most `nodes` nodes with a seed.
 ///
 /// # Errors
 ///
@@ -155,7 +155,8 @@ fn strict_options(nodes: usize) -> Options {
     }
 }
 
-/// Returns the message of a fault in plain words, without its place, which is printed separately.
+/// Returns the message of a fault without its place, which is printed separately. Replaces messages of the YAML library
+/// that name its internals.
 fn describe_fault(error: &Fault) -> String {
     match error {
         Fault::Budget { breach, .. } => match breach {
@@ -184,7 +185,7 @@ fn describe_fault(error: &Fault) -> String {
     plain.map_or(first_line, |(_, plain)| plain).to_owned()
 }
 
-/// Messages of the YAML library, and their replacements in plain words.
+/// Parts of messages of the YAML library, and the messages that replace them.
 const PLAIN_MESSAGES: [(&str, &str); 11] = [
     ("simple key expected", "`:` is missing after this key"),
     ("unexpected end of input", "a value is missing here"),

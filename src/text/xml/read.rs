@@ -12,7 +12,7 @@ pub struct XmlElement {
     pub name: String,
     /// Value of the last attribute; empty without attributes.
     pub attribute: String,
-    /// Text with its original line ends.
+    /// Text with its original line endings.
     pub body: String,
 }
 
@@ -27,8 +27,8 @@ pub type XmlFault = (usize, String);
 ///
 /// # Errors
 ///
-/// The fault and its offset, for text that is not well-formed, elements inside an element with text, and anything that
-/// is neither an element nor text.
+/// Returns the first fault if the document is not well-formed, has an element inside an element with text, or contains
+/// anything that is neither an element nor text.
 pub fn read_elements(xml: &str, containers: &[&str]) -> Result<Vec<XmlElement>, XmlFault> {
     let mut reader = Reader::from_str(xml);
     let mut document = DocumentReader {

@@ -1,8 +1,8 @@
 //! Writer of flat XML documents.
 //!
 //! Bodies with `<`, `&` or `]]>` go into CDATA, so that code stays readable; others stay plain. XML readers turn CR
-//! into LF even inside CDATA, so the document never contains CR: a body whose line ends are all CRLF is written with
-//! LF and `eol="crlf"`, any other CR is `&#13;` outside CDATA.
+//! into LF even inside CDATA, so the document never contains CR: a body whose line endings are all CRLF is written
+//! with LF and `eol="crlf"`, and any other CR as `&#13;` outside CDATA.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -15,7 +15,7 @@ const CDATA_OPEN: &str = "<![CDATA[";
 const CDATA_CLOSE: &str = "]]>";
 const CR_REFERENCE: &str = "&#13;";
 
-/// Returns one element and a line end.
+/// Returns one element, followed by a newline.
 #[must_use]
 pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> String {
     let mut out = String::with_capacity(body.len() + 64);
@@ -24,11 +24,11 @@ pub fn element_xml(name: &str, attribute: Option<(&str, &str)>, body: &str) -> S
     out
 }
 
-/// Writes one element and a line end.
+/// Writes one element, followed by a newline.
 ///
 /// # Errors
 ///
-/// Those of the writer.
+/// Fails if the writer fails.
 pub fn write_element(
     out: &mut impl Write,
     name: &str,
@@ -55,7 +55,8 @@ pub fn write_element(
     writeln!(out, "</{name}>")
 }
 
-/// Returns a body in CDATA, even if it needs none, with a reference for each CR. No other form of a body is longer.
+/// Returns a body in CDATA, even if the body does not need it, with a reference for each CR. This is the longest form of
+/// a body.
 #[must_use]
 pub fn cdata_xml(body: &str) -> String {
     let mut out = String::with_capacity(body.len() + 64);
@@ -117,7 +118,7 @@ fn write_body(out: &mut impl Write, body: &str) -> fmt::Result {
     }
 }
 
-/// Writes a body whose line ends are all CRLF, with LF.
+/// Writes a body whose line endings are all CRLF, with LF instead.
 fn write_crlf_as_lf(out: &mut impl Write, body: &str) -> fmt::Result {
     let in_cdata = needs_cdata(body);
     if in_cdata {
