@@ -1,5 +1,5 @@
-//! Builds the response from a scan: decides which parts count. Text is kept, effects must be clear,
-//! and no doubt makes a verdict milder.
+//! Builds the response from a scan: decides which parts count. All text is kept, an effect must be
+//! unambiguous, and a doubt never makes a verdict milder.
 
 mod ambiguity;
 mod markers;
@@ -60,7 +60,7 @@ pub(super) fn build_response(
         foreign_elements(text, names, &blocks)
     };
 
-    // Quoted effects stay visible.
+    // Effects that another element quotes stay visible.
     found
         .cuts
         .retain(|cut| !(cut.effect && contains(&foreign, cut.span.start)));
@@ -105,7 +105,8 @@ pub(super) fn build_response(
     builder.finish()
 }
 
-/// Echoes of the prompt, for each effect, marker and `<review>` tag.
+/// Origin of the text that each effect, marker and `<review>` tag repeats; `None` for text that is
+/// not an echo.
 struct EchoReport {
     effects: Vec<Option<EchoSource>>,
     markers: Vec<Option<EchoSource>>,
@@ -167,16 +168,16 @@ struct ResponseBuilder<'a> {
     grammar: &'a Grammar,
     context: &'a ReplyContext<'a>,
     messages: Vec<MessageSpan>,
-    /// Alternative readings of the text, such as an effect inside a code block.
+    /// Other readings of the text, under which an effect may be in code or in a thought.
     readings: AlternativeReadings<'a>,
-    /// Elements outside the protocol, around effects.
+    /// Spans of elements outside the protocol, which quote the effects in them.
     foreign: Vec<Range<usize>>,
-    /// Actions, updates and markers other than `<review>`.
+    /// Spans of actions, updates and markers other than `<review>`.
     blocks: Vec<Range<usize>>,
     /// Offset from which an unclosed thought may extend over the following text.
     unclosed_thought_from: Option<usize>,
     unclosed_thought_reaches_end: bool,
-    /// Index of each task's marker in the response.
+    /// Index of each task's marker in the response, by task id.
     tasks: HashMap<String, usize>,
     rejected: Vec<(Range<usize>, RejectedEffect)>,
     problems: Vec<(ProblemCode, Range<usize>)>,
@@ -225,8 +226,8 @@ impl<'a> ResponseBuilder<'a> {
             // Output of a failed agent is not a message.
             self.problems
                 .push((ProblemCode::FailedCall, 0..self.text.len()));
-            let said = std::mem::take(&mut self.response.message);
-            self.response.stray = [said, std::mem::take(&mut self.response.stray)]
+            let output = std::mem::take(&mut self.response.message);
+            self.response.stray = [output, std::mem::take(&mut self.response.stray)]
                 .join("\n")
                 .trim()
                 .to_owned();
@@ -295,14 +296,14 @@ impl<'a> ResponseBuilder<'a> {
                     }
                 }
                 (EffectContent::Update(update), None) if update.content.trim().is_empty() => {
-                    self.reject(place, "it is empty", true);
+                    self.reject(place, "the update is empty", true);
                 }
                 (EffectContent::Update(update), None)
                     if is_placeholder(&update.content) || is_placeholder(&update.target) =>
                 {
                     self.problems
                         .push((ProblemCode::Placeholder, place.span.clone()));
-                    self.reject(place, "it is a placeholder", false);
+                    self.reject(place, "the content or the target is a placeholder", false);
                 }
                 (EffectContent::Update(update), None) => updates.push((update, place)),
             }
@@ -311,7 +312,7 @@ impl<'a> ResponseBuilder<'a> {
         self.add_updates(updates);
     }
 
-    /// Adds updates, except those whose target is given two different texts.
+    /// Adds the updates, and rejects those that set the same target to different contents.
     fn add_updates(&mut self, updates: Vec<(Update, EffectPlace)>) {
         let mut texts: HashMap<&str, (&str, UpdateFormat)> = HashMap::new();
         let mut contradicted: HashSet<String> = HashSet::new();
@@ -322,11 +323,11 @@ impl<'a> ResponseBuilder<'a> {
             }
         }
 
-        let mut taken = HashSet::new();
+        let mut added = HashSet::new();
         for (update, place) in updates {
             if contradicted.contains(&update.target) {
                 self.reject(place, "the target has two different contents", true);
-            } else if taken.insert(update.target.clone()) {
+            } else if added.insert(update.target.clone()) {
                 let span = self.source.raw_span(&place.span);
                 self.response.updates.push(Update { span, ..update });
             } else {
@@ -354,50 +355,57 @@ impl<'a> ResponseBuilder<'a> {
             .get(next)
             .is_some_and(|m| m.closed && m.span.contains(&span.start))
         {
-            return Some((ProblemCode::EffectInMessage, "it is inside the message"));
+            return Some((
+                ProblemCode::EffectInMessage,
+                "actions and updates inside the message do not count",
+            ));
         }
 
         if self.may_be_in_thought(span.start) {
-            return Some((ProblemCode::RefusedEffect, "it follows an unclosed thought"));
+            return Some((
+                ProblemCode::RefusedEffect,
+                "there is an unclosed thought before it",
+            ));
         }
         if self.form.partly_converted {
             return Some((
                 ProblemCode::RefusedEffect,
-                "its tags are not written with `<` and `>`",
+                "the tags are not written with `<` and `>`",
             ));
         }
 
         if let Some(reason) = self.readings.find_doubt(span) {
             return Some((ProblemCode::RefusedEffect, reason));
         }
-        echo.map(|_| (ProblemCode::Echo, "it repeats the prompt"))
+        echo.map(|_| (ProblemCode::Echo, "the text repeats the prompt"))
     }
 
-    /// Returns true if an unclosed thought may extend over an offset: up to the end of the message
-    /// after it.
+    /// Returns true if an unclosed thought may extend over an offset. If the message after the
+    /// thought is closed, the thought ends with it at the latest, unless the thought may reach the
+    /// end of the reply.
     fn may_be_in_thought(&self, at: usize) -> bool {
         self.unclosed_thought_from.is_some_and(|from| {
-            let behind = self
+            let next = self
                 .messages
                 .partition_point(|message| message.span.start < from);
             let closed = self
                 .messages
-                .get(behind)
+                .get(next)
                 .is_some_and(|m| m.closed && at >= m.span.end);
             at >= from && (self.unclosed_thought_reaches_end || !closed)
         })
     }
 
-    /// Lists an effect that is not carried out. With `again`, it may be meant, and a repair asks
-    /// for it.
+    /// Lists an effect that is not carried out. With `again`, the agent may have meant it, and a
+    /// repair asks for it.
     fn reject(&mut self, place: EffectPlace, reason: impl Into<String>, again: bool) {
         if self.rejected.len() < MAX_REJECTED_EFFECTS {
             // Several effects with one span, as in a JSON reply, share one copy of the text.
-            let shown = self
+            let is_listed = self
                 .rejected
                 .last()
                 .is_some_and(|(span, _)| *span == place.span);
-            let text = if shown {
+            let text = if is_listed {
                 String::new()
             } else {
                 self.text[place.span.clone()].to_owned()
@@ -461,7 +469,7 @@ fn trim_owned(mut text: String) -> String {
     text
 }
 
-/// Appends the visible text of a span. A closed message keeps the effects inside it.
+/// Appends the visible text of a span. With `keep_effects`, actions and updates stay visible.
 fn push_visible(
     text: &str,
     span: Range<usize>,

@@ -22,14 +22,14 @@ pub(super) fn read_action(
     grammar: &Grammar,
 ) -> Result<(Action, Vec<ProblemCode>), String> {
     if body.len() > MAX_ACTION_BYTES {
-        return Err("it is too large".to_owned());
+        return Err("the action is too large: the limit is 1 MiB".to_owned());
     }
     if call == CallForm::Tool {
         return read_json_call(body, grammar);
     }
 
     let (name, attributes, body) = split_call(call, text, body, grammar)?;
-    let name = name.ok_or("its type is missing or unclear")?;
+    let name = name.ok_or("the type is missing or unclear")?;
     let spec = find_action_spec(&name, grammar)?;
     let fields = ActionFields::read(spec, &attributes, body)?;
 
@@ -44,7 +44,7 @@ pub(super) fn read_action(
     ))
 }
 
-/// Returns the name of an action, as far as it is readable.
+/// Returns the name of an action; `None` if it is missing or unreadable.
 pub(super) fn find_action_name(
     call: CallForm,
     text: &str,
@@ -88,7 +88,7 @@ fn split_call<'a>(
             .map(|(name, _)| name.clone());
         return Ok((
             name,
-            parse_attributes(text).ok_or("its opening tag is malformed")?,
+            parse_attributes(text).ok_or("the opening tag is malformed")?,
             body,
         ));
     }
@@ -105,29 +105,29 @@ fn split_call<'a>(
         ));
     }
 
-    let mut read = parse_attributes(text).ok_or("its opening tag is malformed")?;
+    let mut read = parse_attributes(text).ok_or("the opening tag is malformed")?;
     let key = if call == CallForm::Invoke {
         "name"
     } else {
         "type"
     };
-    let (own, others): (Vec<_>, Vec<_>) = read
+    let (type_values, others): (Vec<_>, Vec<_>) = read
         .pairs
         .iter()
         .copied()
         .partition(|(name, _)| name.eq_ignore_ascii_case(key));
     read.pairs = others;
 
-    let mut values = own.into_iter().map(|(_, value)| value.trim());
+    let mut values = type_values.into_iter().map(|(_, value)| value.trim());
     let name = values.next().filter(|name| !name.is_empty());
     if values.any(|other| Some(other) != name) {
-        return Err("it has two different types".to_owned());
+        return Err("the action has two different types".to_owned());
     }
 
     let (inside, body) = split_inner_type(body, grammar, name);
     match (name, inside) {
         (Some(name), Some(inside)) if name != inside => {
-            Err("it has two different types".to_owned())
+            Err("the action has two different types".to_owned())
         }
         (name, inside) => Ok((name.or(inside).map(str::to_owned), read, body)),
     }
@@ -140,14 +140,14 @@ fn split_inner_type<'a>(
     name: Option<&str>,
 ) -> (Option<&'a str>, &'a str) {
     let spec = name.and_then(|name| grammar.actions.get(name));
-    let cut = || -> Option<(&'a str, &'a str)> {
+    let split_type = || -> Option<(&'a str, &'a str)> {
         let inner = body.trim_start().strip_prefix("<type>")?;
         inner
             .split_once("</type>")
             .map(|(value, rest)| (value.trim(), rest))
     };
 
-    match cut().filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
+    match split_type().filter(|_| spec.is_none_or(|spec| !spec.parameters.contains_key("type"))) {
         Some((inside, rest)) if !inside.contains('<') => (Some(inside), rest),
         _ => (None, body),
     }
@@ -172,7 +172,7 @@ fn read_json_call(body: &str, grammar: &Grammar) -> Result<(Action, Vec<ProblemC
     let read = parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len());
     match read.map(|read| read.value) {
         Some(Value::Object(object)) => read_action_object(&object, text, grammar),
-        _ => Err("it is not a readable tool call".to_owned()),
+        _ => Err("the tool call is not a complete JSON object".to_owned()),
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) fn read_action_object(
     text: &str,
     grammar: &Grammar,
 ) -> Result<(Action, Vec<ProblemCode>), String> {
-    let (name, key) = named_action(object).ok_or("its type is missing or unclear")?;
+    let (name, key) = named_action(object).ok_or("the type is missing or unclear")?;
     let spec = find_action_spec(name, grammar)?;
 
     let object = match object.get("function") {
@@ -223,10 +223,10 @@ pub(super) fn read_action_object(
                 .filter(|read| !read.is_cut && read.end == text.trim_end().len());
             match read.map(|read| read.value) {
                 Some(Value::Object(values)) => values,
-                _ => return Err("its arguments are malformed".to_owned()),
+                _ => return Err("the arguments are not a complete JSON object".to_owned()),
             }
         }
-        Some(_) => return Err("its arguments are malformed".to_owned()),
+        Some(_) => return Err("the arguments are not a complete JSON object".to_owned()),
         None => object.clone(),
     };
 

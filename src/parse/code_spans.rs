@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::quoted_lines::starts_block;
 
-/// Runs of backticks in one paragraph, the last one that was looked up.
+/// Runs of backticks in the paragraph that was looked up last.
 #[derive(Default)]
 pub(super) struct CodeSpans {
     /// End offset of the paragraph.
@@ -17,7 +17,8 @@ pub(super) struct CodeSpans {
 }
 
 impl CodeSpans {
-    /// Finds the runs from an offset to the end of its paragraph, each with its partner.
+    /// Finds the runs from an offset to the end of the paragraph, and pairs each with the next run
+    /// of the same length.
     pub(super) fn from_paragraph(text: &str, from: usize) -> Self {
         let mut lines = text[from..].split_inclusive('\n');
         let first = lines.next().map_or(0, str::len);
@@ -92,7 +93,8 @@ fn find_code_spans(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
 
     while let Some(hit) = memchr(b'`', &text.as_bytes()[from..end]) {
         let run = from + hit;
-        let escaped = text[start..run]
+        // An odd number of backslashes before a backtick escapes it.
+        let is_escaped = text[start..run]
             .bytes()
             .rev()
             .take_while(|&b| b == b'\\')
@@ -101,7 +103,7 @@ fn find_code_spans(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
             == 1;
         let (length, close) = runs.run(run);
         match close {
-            _ if escaped => from = run + 1,
+            _ if is_escaped => from = run + 1,
             Some(close) => {
                 spans.push(run..close);
                 from = close;

@@ -13,8 +13,8 @@ pub struct ReplyContext<'a> {
     pub outcome: CallOutcome,
     /// Exit code of the agent process, if there was one.
     pub exit_code: Option<i32>,
-    /// The `run` attribute that verdicts of this turn must carry; `None` if the prompt asks for
-    /// none.
+    /// Value of the `run` attribute that verdicts of this turn must have; `None` if the prompt
+    /// contains no such value.
     pub nonce: Option<&'a str>,
     /// Ids of the existing tasks; `None` if they are unknown.
     pub tasks: Option<Vec<String>>,

@@ -10,6 +10,9 @@ use crate::models::{Grammar, ProblemCode};
 /// Maximum length of a tag in another notation.
 const MAX_TAG_BYTES: usize = 300;
 
+/// Maximum length of an entity that is decoded, with `&` and `;`.
+const MAX_ENTITY_BYTES: usize = 12;
+
 /// A reply with its tags rewritten.
 pub(super) struct ConvertedReply {
     pub(super) source: SourceText<'static>,
@@ -108,28 +111,28 @@ fn convert_brackets(
         }
 
         let near = &text[at..text.floor_char_boundary(at + MAX_TAG_BYTES)];
-        // Mostly prose or another bracket follows. Stop at the first character that cannot be in a
-        // tag.
-        let stops =
+        // Most brackets are prose, so the search ends at the first character that cannot be part of
+        // a tag.
+        let ends_search =
             |c: char| matches!(c, '\n' | '<' | '>') || open.starts_with(c) || close.starts_with(c);
         let Some(length) = near
-            .find(stops)
+            .find(ends_search)
             .filter(|&end| near[end..].starts_with(close))
         else {
             continue;
         };
 
         let inner = &near[..length];
-        let plain: String = inner.chars().map(to_ascii_width).collect();
-        let tag = format!("<{plain}>");
-        let known = names
+        let ascii: String = inner.chars().map(to_ascii_width).collect();
+        let tag = format!("<{ascii}>");
+        let is_known = names
             .read_tag(&tag)
             .is_some_and(|read| read.complete && read.length == tag.len())
-            || is_parameter(plain.strip_prefix('/').unwrap_or(&plain), grammar);
+            || is_parameter(ascii.strip_prefix('/').unwrap_or(&ascii), grammar);
 
         let end = at + length + close.len();
-        // Before `(`, it is the text of a link.
-        if known && !text[end..].starts_with('(') {
+        // `[text](target)` is a link.
+        if is_known && !text[end..].starts_with('(') {
             tags.push((start..end, tag));
             at = end;
         }
@@ -137,6 +140,7 @@ fn convert_brackets(
 
     let first = tags.first()?;
     let last = tags.last()?;
+    // Without a closing tag, the brackets are prose.
     tags.iter().find(|(_, tag)| tag.starts_with("</"))?;
 
     let whole = text[..first.0.start].trim().is_empty() && text[last.0.end..].trim().is_empty();
@@ -186,7 +190,7 @@ fn convert_entities(source: &SourceText<'_>, names: &TagNames) -> Option<Convert
     while let Some(hit) = memchr::memchr(b'&', &text.as_bytes()[at..]) {
         let start = at + hit;
         at = start + 1;
-        let near = &text.as_bytes()[start..text.len().min(start + 12)];
+        let near = &text.as_bytes()[start..text.len().min(start + MAX_ENTITY_BYTES)];
         let Some(end) = memchr::memchr(b';', near).map(|end| start + end + 1) else {
             continue;
         };

@@ -1,6 +1,6 @@
 //! Detects parts of a reply that repeat the prompt.
 //!
-//! The spans in question ("suspects") are normalized and cut into n-grams, which are indexed by a
+//! The spans in question ("suspects") are normalized and split into n-grams, which are indexed by a
 //! rolling hash. Each text of the prompt is then read once and its n-grams are looked up, so the
 //! time is linear in the reply and the prompt together. Every hash match is confirmed by comparing
 //! the bytes.
@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::text::invisible::is_invisible;
 use foldhash::HashMap;
 
-/// Length of an n-gram, after normalization: about forty characters with blanks.
+/// Length of an n-gram after normalization: about forty characters of prose with spaces.
 const NGRAM_BYTES: usize = 32;
 
 /// Minimum number of prose characters around a marker that must match the prompt.
@@ -34,7 +34,7 @@ const HASH_BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) enum EchoSource {
     /// Prose of the pack.
     Ours,
-    /// A file, an earlier turn or a person's words.
+    /// A file, an earlier turn or the user's instructions.
     Theirs,
 }
 
@@ -57,16 +57,16 @@ pub(super) fn find_echoes(
     }
 
     // Suspects with the same span, such as the actions of a reply in JSON, share a window.
-    let mut places: Vec<&EchoSuspect> = Vec::new();
-    let mut of_suspect = Vec::with_capacity(suspects.len());
+    let mut distinct: Vec<&EchoSuspect> = Vec::new();
+    let mut window_of_suspect = Vec::with_capacity(suspects.len());
     for suspect in suspects {
-        if places.last().is_none_or(|last| *last != suspect) {
-            places.push(suspect);
+        if distinct.last().is_none_or(|last| *last != suspect) {
+            distinct.push(suspect);
         }
-        of_suspect.push(places.len() - 1);
+        window_of_suspect.push(distinct.len() - 1);
     }
 
-    let windows: Vec<EchoWindow> = places
+    let windows: Vec<EchoWindow> = distinct
         .iter()
         .map(|suspect| EchoWindow::from_suspect(reply, suspect))
         .collect();
@@ -78,11 +78,14 @@ pub(super) fn find_echoes(
     sent.iter()
         .for_each(|text| ngrams.mark_matches(&windows, text, EchoSource::Theirs));
 
-    let judged: Vec<Option<EchoSource>> = (0..windows.len())
+    let origins: Vec<Option<EchoSource>> = (0..windows.len())
         .map(|index| ngrams.classify(&windows, index))
         .collect();
 
-    of_suspect.into_iter().map(|index| judged[index]).collect()
+    window_of_suspect
+        .into_iter()
+        .map(|index| origins[index])
+        .collect()
 }
 
 /// A suspect and the text around it, normalized.
@@ -96,13 +99,13 @@ struct EchoWindow {
 impl EchoWindow {
     fn from_suspect(reply: &str, suspect: &EchoSuspect) -> Self {
         let EchoSuspect { span, marker } = suspect;
-        let mut own = Vec::new();
-        push_normalized(&reply[span.clone()], &mut own);
+        let mut normalized = Vec::new();
+        push_normalized(&reply[span.clone()], &mut normalized);
 
-        if own.len() >= NGRAM_BYTES && !marker {
+        if normalized.len() >= NGRAM_BYTES && !marker {
             return Self {
-                suspect: 0..own.len(),
-                text: own,
+                suspect: 0..normalized.len(),
+                text: normalized,
                 marker: false,
             };
         }
@@ -113,8 +116,8 @@ impl EchoWindow {
             &mut text,
         );
 
-        let suspect = text.len()..text.len() + own.len();
-        text.append(&mut own);
+        let suspect = text.len()..text.len() + normalized.len();
+        text.append(&mut normalized);
         push_normalized(
             &reply[span.end..reply.floor_char_boundary(span.end + CONTEXT_BYTES)],
             &mut text,
@@ -135,7 +138,7 @@ impl EchoWindow {
     }
 }
 
-/// Appends a text in lower case, without blanks and invisible characters.
+/// Appends a text in lower case, without white space and invisible characters.
 fn push_normalized(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len());
     for c in text.chars() {
@@ -160,7 +163,7 @@ struct NgramIndex {
     /// lookup.
     first_bits: Vec<bool>,
     /// For each window, the offsets of its n-grams with their indices.
-    runs: Vec<Vec<(usize, usize)>>,
+    window_ngrams: Vec<Vec<(usize, usize)>>,
 }
 
 /// Number of leading hash bits in the lookup table.
@@ -178,31 +181,31 @@ impl NgramIndex {
             found: Vec::new(),
             by_hash: HashMap::default(),
             first_bits: vec![false; 1 << FIRST_BITS],
-            runs: Vec::new(),
+            window_ngrams: Vec::new(),
         }
     }
 
     /// Adds the sampled n-grams of a window.
     fn add(&mut self, window: &EchoWindow) {
-        let index = self.runs.len();
-        let mut runs = Vec::new();
+        let index = self.window_ngrams.len();
+        let mut ngrams = Vec::new();
         for_each_ngram(&window.text, |start, hash| {
             if !window.is_sampled(start) {
                 return;
             }
-            let run = *self.by_hash.entry(hash).or_insert_with(|| {
+            let ngram = *self.by_hash.entry(hash).or_insert_with(|| {
                 self.places.push((index, start));
                 self.found.push((false, false));
                 self.places.len() - 1
             });
             self.first_bits[first_bits(hash)] = true;
-            runs.push((start, run));
+            ngrams.push((start, ngram));
         });
-        self.runs.push(runs);
+        self.window_ngrams.push(ngrams);
     }
 
     /// Marks the n-grams that occur in a text of the prompt.
-    fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, whose: EchoSource) {
+    fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, origin: EchoSource) {
         let mut bytes = Vec::new();
         push_normalized(text, &mut bytes);
 
@@ -210,16 +213,16 @@ impl NgramIndex {
             if !self.first_bits[first_bits(hash)] {
                 return;
             }
-            let Some(&run) = self.by_hash.get(&hash) else {
+            let Some(&ngram) = self.by_hash.get(&hash) else {
                 return;
             };
-            let known = if whose == EchoSource::Ours {
-                &mut self.found[run].0
+            let known = if origin == EchoSource::Ours {
+                &mut self.found[ngram].0
             } else {
-                &mut self.found[run].1
+                &mut self.found[ngram].1
             };
             if !*known {
-                let (window, at) = self.places[run];
+                let (window, at) = self.places[ngram];
                 *known =
                     windows[window].text[at..at + NGRAM_BYTES] == bytes[start..start + NGRAM_BYTES];
             }
@@ -229,39 +232,40 @@ impl NgramIndex {
     /// Returns the origin that a window repeats; the pack's prose takes precedence.
     fn classify(&self, windows: &[EchoWindow], index: usize) -> Option<EchoSource> {
         let window = &windows[index];
-        let runs = &self.runs[index];
+        let ngrams = &self.window_ngrams[index];
 
-        let is = |whose: EchoSource| {
-            let met = |run: usize| {
-                if whose == EchoSource::Ours {
-                    self.found[run].0
+        let repeats = |origin: EchoSource| {
+            let is_found = |ngram: usize| {
+                if origin == EchoSource::Ours {
+                    self.found[ngram].0
                 } else {
-                    self.found[run].1
+                    self.found[ngram].1
                 }
             };
             if window.marker {
                 is_covered(
                     window,
-                    runs.iter()
-                        .filter(|(_, run)| met(*run))
+                    ngrams
+                        .iter()
+                        .filter(|(_, ngram)| is_found(*ngram))
                         .map(|(start, _)| *start),
                 )
             } else {
-                !runs.is_empty() && runs.iter().all(|(_, run)| met(*run))
+                !ngrams.is_empty() && ngrams.iter().all(|(_, ngram)| is_found(*ngram))
             }
         };
 
-        if is(EchoSource::Ours) {
+        if repeats(EchoSource::Ours) {
             return Some(EchoSource::Ours);
         }
-        is(EchoSource::Theirs).then_some(EchoSource::Theirs)
+        repeats(EchoSource::Theirs).then_some(EchoSource::Theirs)
     }
 }
 
 /// Returns true if contiguous n-grams cover the suspect and enough prose around it.
 fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool {
     let mut current: Option<Range<usize>> = None;
-    let enough = |run: &Range<usize>| {
+    let covers_enough = |run: &Range<usize>| {
         run.start <= window.suspect.start
             && run.end >= window.suspect.end
             && count_prose_chars(&window.text[run.start..window.suspect.start])
@@ -271,10 +275,11 @@ fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool 
 
     for start in starts {
         match &mut current {
-            // N-grams that only touch may come from two places of the prompt.
+            // Only n-grams that start at most one byte apart are contiguous. Others may match different
+            // places of the prompt.
             Some(run) if start + NGRAM_BYTES <= run.end + 1 => run.end = start + NGRAM_BYTES,
             _ => {
-                if current.as_ref().is_some_and(enough) {
+                if current.as_ref().is_some_and(covers_enough) {
                     return true;
                 }
                 current = Some(start..start + NGRAM_BYTES);
@@ -282,7 +287,7 @@ fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool 
         }
     }
 
-    current.as_ref().is_some_and(enough)
+    current.as_ref().is_some_and(covers_enough)
 }
 
 /// Counts the letters and digits outside tags.
@@ -300,7 +305,7 @@ fn count_prose_chars(text: &[u8]) -> usize {
 }
 
 /// Calls a function for each n-gram of a text, with its offset and its hash.
-fn for_each_ngram(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
+fn for_each_ngram(bytes: &[u8], mut visit: impl FnMut(usize, u64)) {
     let out_factor = (0..NGRAM_BYTES).fold(1_u64, |power, _| power.wrapping_mul(HASH_BASE));
     let mut hash = 0_u64;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -309,7 +314,7 @@ fn for_each_ngram(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
             hash = hash.wrapping_sub(u64::from(bytes[old]).wrapping_mul(out_factor));
         }
         if let Some(start) = (at + 1).checked_sub(NGRAM_BYTES) {
-            run(start, hash);
+            visit(start, hash);
         }
     }
 }

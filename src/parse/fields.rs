@@ -23,7 +23,7 @@ const MAX_ENTITY_BYTES: usize = 9;
 /// Maximum size of a body that is read as YAML.
 const MAX_YAML_BYTES: usize = 64 * 1024;
 
-/// Values of an action, as far as they are readable.
+/// Values of an action, converted to the types of its parameters.
 #[derive(Debug, Default)]
 pub(super) struct ActionFields {
     /// Values by parameter name.
@@ -76,7 +76,7 @@ impl ActionFields {
 
     /// Adds the fields of a body, which is JSON, tags or YAML.
     fn add_body(&mut self, spec: &ActionSpec, body: &str) -> Result<(), String> {
-        let listed = || "its body is not a list of fields".to_owned();
+        let not_fields = || "the body is not a list of fields".to_owned();
         if body.is_empty() {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl ActionFields {
             let read =
                 parse_lenient_json(body).filter(|read| !read.is_cut && read.end == body.len());
             let Some(Value::Object(values)) = read.map(|read| read.value) else {
-                return Err(listed());
+                return Err(not_fields());
             };
             return self.add_values(spec, values);
         }
@@ -96,9 +96,9 @@ impl ActionFields {
 
         let key = body.split([':', '\n']).next().unwrap_or_default().trim();
         if spec.parameters.contains_key(key) && body.len() < MAX_YAML_BYTES {
-            return self.add_values(spec, read_yaml_values(body).ok_or_else(listed)?);
+            return self.add_values(spec, read_yaml_values(body).ok_or_else(not_fields)?);
         }
-        Err(listed())
+        Err(not_fields())
     }
 
     fn add_values(&mut self, spec: &ActionSpec, values: Map<String, Value>) -> Result<(), String> {
@@ -118,7 +118,7 @@ impl ActionFields {
             if let Some(comment) = rest.strip_prefix("<!--") {
                 let (_, after) = comment
                     .split_once("-->")
-                    .ok_or("it contains an unclosed comment")?;
+                    .ok_or("the body contains an unclosed comment")?;
                 rest = after.trim_start();
                 continue;
             }
@@ -130,7 +130,9 @@ impl ActionFields {
                 return Err(format!("duplicate field `{}`", field.name));
             }
             if seen.len() >= MAX_FIELDS {
-                return Err("it has too many fields".to_owned());
+                return Err(format!(
+                    "too many fields: the limit is {MAX_FIELDS} per action"
+                ));
             }
 
             seen.push(field.name);
@@ -196,20 +198,23 @@ impl ActionFields {
 
     /// Fails if a required field is missing or empty.
     fn require_complete(self, spec: &ActionSpec) -> Result<Self, String> {
-        let missing = |name: &str| {
+        let is_missing = |name: &str| {
             self.values
                 .get(name)
                 .is_none_or(|value| value.as_str() == Some(""))
         };
         let is_needed = |parameter: &Parameter| {
-            parameter.required && parameter.unless.as_deref().is_none_or(missing)
+            parameter.required && parameter.unless.as_deref().is_none_or(is_missing)
         };
 
         let mut needed = spec
             .parameters
             .iter()
             .filter(|(_, parameter)| is_needed(parameter));
-        match needed.find(|(name, _)| missing(name)).map(|(name, _)| name) {
+        match needed
+            .find(|(name, _)| is_missing(name))
+            .map(|(name, _)| name)
+        {
             Some(name) => Err(format!("`{name}` is missing")),
             None => Ok(self),
         }
@@ -221,22 +226,22 @@ impl ActionFields {
 pub(super) fn read_yaml_values(text: &str) -> Option<Map<String, Value>> {
     let values: Map<String, Value> =
         yaml::read(text, "the reply", 1, ErrorKind::PromptInvalid).ok()?;
-    let comment = text
+    let has_comment = text
         .lines()
         .any(|line| line.trim_start().starts_with('#') || line.contains(" #"));
 
-    let plain = text
+    let written = text
         .lines()
         .filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim()));
 
-    let altered = |value: &str| {
+    let is_altered = |value: &str| {
         value.parse::<f64>().is_ok_and(|_| {
             value.parse::<i64>().is_err() || value.starts_with('0') && value.len() > 1
         }) || value.starts_with("0x")
             || value.starts_with("0o")
     };
 
-    (!comment && !plain.into_iter().any(altered)).then_some(values)
+    (!has_comment && !written.into_iter().any(is_altered)).then_some(values)
 }
 
 /// A field written as a tag, and the text after it.
@@ -247,7 +252,7 @@ struct TagField<'a> {
 }
 
 /// Reads the field at the start of a text: `<key>`, `<parameter name="key">` or `<parameter=key>`.
-/// Its closing tag is the first that is followed by another field or by the end.
+/// The closing tag of a field is the first one that is followed by another field or by the end.
 fn read_field(text: &str) -> Option<TagField<'_>> {
     let inner = text.strip_prefix('<')?;
     let length = name_length(inner);
@@ -256,7 +261,7 @@ fn read_field(text: &str) -> Option<TagField<'_>> {
     let attributes = after[..end].trim();
     let body = after[end..].strip_prefix('>')?;
 
-    // The `>` is inside quotes.
+    // An odd number of quotes means that the `>` is inside a quoted value.
     if attributes.matches(['"', '\'']).count() % 2 == 1 {
         return None;
     }
@@ -289,8 +294,8 @@ fn read_field(text: &str) -> Option<TagField<'_>> {
     (!unclear).then_some(TagField { name, value, rest })
 }
 
-/// Splits a text at the closing tag of a field: the first that is followed by another field or by
-/// the end.
+/// Splits a text at the closing tag of a field: the first one that is followed by another field or
+/// by the end.
 fn split_at_closer<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
     let mut from = 0;
     while let Some(hit) = memchr::memchr(b'<', &body.as_bytes()[from..]) {
@@ -336,7 +341,7 @@ fn name_length(text: &str) -> usize {
     }
 }
 
-/// Returns true if a text contains a tag of a name, opening or closing.
+/// Returns true if a text contains an opening or closing tag of this name.
 fn contains_tag(text: &str, name: &str) -> bool {
     memchr::memchr_iter(b'<', text.as_bytes()).any(|at| {
         let inner = text[at + 1..].strip_prefix('/').unwrap_or(&text[at + 1..]);
@@ -347,7 +352,7 @@ fn contains_tag(text: &str, name: &str) -> bool {
     })
 }
 
-/// Returns a value without tags right after a backtick: `` `<id>` `` only mentions a tag.
+/// Removes each `<` right after a backtick, because `` `<id>` `` only mentions a tag.
 fn remove_code_tags(value: &str) -> Cow<'_, str> {
     if value.contains("`<") {
         Cow::Owned(value.replace("`<", "`"))
@@ -358,11 +363,11 @@ fn remove_code_tags(value: &str) -> Cow<'_, str> {
 
 fn describe_residue(rest: &str) -> String {
     let shown: String = rest.chars().take(40).collect();
-    format!("unexpected text after its fields: {:?}", shown.trim())
+    format!("unexpected text after the fields: {:?}", shown.trim())
 }
 
-/// Returns the text of a value without CDATA marks, and with entities decoded if all of it is
-/// escaped. The flag is true if entities were decoded.
+/// Returns the text of a value without CDATA marks. Entities are decoded if the text contains no
+/// `<`; the flag is true if they were.
 fn unwrap_text(text: &str) -> (Cow<'_, str>, bool) {
     let text = text.trim();
     if let Some(inner) = text
@@ -417,7 +422,7 @@ pub(super) fn decode_entities(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns the character of an entity.
+/// Returns the character of an entity; `None` if its name is unknown.
 fn decode_entity(name: &str) -> Option<char> {
     match name {
         "lt" => Some('<'),
@@ -437,7 +442,7 @@ fn decode_entity(name: &str) -> Option<char> {
     }
 }
 
-/// Converts a text to a type; `None` if it does not fit.
+/// Converts a text to a type; `None` if the text does not fit the type.
 fn value_from_text(
     kind: ValueKind,
     items: Option<ValueKind>,
@@ -508,16 +513,16 @@ fn read_nested(
     })
 }
 
-/// Converts a value to a type; `None` if it does not fit.
+/// Converts a value to a type; `None` if the value does not fit the type.
 fn convert_value(kind: ValueKind, items: Option<ValueKind>, value: &Value) -> Option<Value> {
     match (kind, value) {
-        // Other numbers have lost their original spelling.
+        // Other numbers may have lost their original spelling.
         (ValueKind::String, Value::Number(number)) if number.is_i64() => {
             Some(Value::from(number.to_string()))
         }
         (ValueKind::Array, Value::Array(list)) => {
-            let right = |item: &Value| items.is_none_or(|kind| has_kind(kind, item));
-            list.iter().all(right).then(|| value.clone())
+            let has_item_kind = |item: &Value| items.is_none_or(|kind| has_kind(kind, item));
+            list.iter().all(has_item_kind).then(|| value.clone())
         }
         (kind, Value::String(text)) => {
             value_from_text(kind, items, text.trim(), 0).map(|read| match kind {
@@ -541,7 +546,8 @@ fn has_kind(kind: ValueKind, value: &Value) -> bool {
     }
 }
 
-/// Returns a value as its parameter spells it; `None` if the parameter does not allow it.
+/// Returns a value in the spelling that its parameter defines; `None` if the parameter does not
+/// allow the value.
 fn check_allowed(parameter: &Parameter, value: Value) -> Option<Value> {
     if parameter.one_of.is_empty() {
         return Some(value);
@@ -686,7 +692,7 @@ mod tests {
 
     #[test]
     fn nested_tags_are_read_down_to_a_fixed_depth() {
-        // A tag inside one of the same name would be unclear, so each has its own.
+        // A tag inside another tag of the same name would be unclear, so each level has its own name.
         let nested_by = |depth: usize| {
             (0..depth).fold("1".to_owned(), |inner, level| {
                 format!("<t{level}>{inner}</t{level}>")

@@ -14,8 +14,8 @@ const MAX_NAME_BYTES: usize = 80;
 ///
 /// Tags inside `opaque` spans, such as the body of an update, neither open nor close an element.
 ///
-/// A surplus closing tag extends the last element of its name, because the text inside may have
-/// tried to end it early.
+/// A surplus closing tag extends the last element of the same name, because quoted text may contain
+/// a closing tag that ends the element too early.
 pub(super) fn foreign_elements(
     text: &str,
     names: &TagNames,

@@ -1,7 +1,8 @@
 //! Turns the bytes of a reply into a [`Response`]. Text is salvaged from any input; an effect must be unambiguous.
 //!
 //! [`parse()`] takes a whole reply. [`Stream`] takes it in chunks and returns the text that can be shown so far.
-//! [`verdict`] and [`required_markers`] check the response. [`find_repair`] returns what to ask the agent again.
+//! [`verdict`] and [`required_markers`] check the response. [`find_repair`] returns the parts that
+//! the agent must send again.
 //!
 //! ```
 //! use agentd::ReviewResult;
@@ -76,8 +77,8 @@ pub fn parse(reply: impl AsRef<[u8]>, grammar: &Grammar, context: &ReplyContext<
     }
 }
 
-/// Reads a text in the format it is written in: with tags, as structured data such as JSON, or with
-/// tags in another notation.
+/// Reads a reply that is written with tags, as structured data such as JSON, or with tags in another
+/// notation.
 fn read_source(
     source: &SourceText<'_>,
     grammar: &Grammar,

@@ -32,20 +32,24 @@ pub(super) struct PromptExamples<'a> {
 impl<'a> PromptExamples<'a> {
     /// Collects the texts of the prompt; none if the reply has no action to compare.
     pub(super) fn new(context: &ReplyContext<'a>, effects: &[FoundEffect]) -> Self {
-        let actions = effects
+        let has_actions = effects
             .iter()
             .any(|effect| matches!(effect.kind, EffectContent::Action(_)));
-        let texts = context.ours.iter().chain(&context.sent).filter(|_| actions);
+        let texts = context
+            .ours
+            .iter()
+            .chain(&context.sent)
+            .filter(|_| has_actions);
         Self {
             texts: texts.copied().collect(),
         }
     }
 
-    /// Returns the reason if an action is only a copy.
+    /// Returns the reason why an action only copies the prompt; `None` if it does not.
     pub(super) fn find_copy(&self, action: &Action, grammar: &Grammar) -> Option<String> {
         let spec = grammar.actions.get(&action.name)?;
         // Values chosen from a list are often equal to those of an example.
-        let free = |name: &str| {
+        let is_free_text = |name: &str| {
             let parameter = spec.parameters.get(name);
             parameter.is_some_and(|p| p.kind == ValueKind::String && p.one_of.is_empty())
         };
@@ -53,7 +57,7 @@ impl<'a> PromptExamples<'a> {
             action
                 .values
                 .iter()
-                .filter(|(name, _)| free(name))
+                .filter(|(name, _)| is_free_text(name))
                 .filter_map(|(name, value)| Some((name, value.as_str()?)))
         };
 
@@ -66,20 +70,20 @@ impl<'a> PromptExamples<'a> {
         }
 
         let shows = |name: &str, value: &str| self.shows_value(&action.name, name, value);
-        let word = |value: &str| {
+        let is_placeholder_word = |value: &str| {
             PLACEHOLDER_WORDS
                 .iter()
                 .any(|word| word.eq_ignore_ascii_case(value))
         };
         if let Some((name, value)) =
-            values().find(|(name, value)| word(value) && shows(name, value))
+            values().find(|(name, value)| is_placeholder_word(value) && shows(name, value))
         {
             return Some(format!("`{name}` is the prompt's placeholder: {value:?}"));
         }
 
         let mut found = values().peekable();
         (found.peek().is_some() && found.all(|(name, value)| shows(name, value)))
-            .then(|| "its values are copied from an example in the prompt".to_owned())
+            .then(|| "the values are copied from an example in the prompt".to_owned())
     }
 
     /// Returns true if an example of the action in the prompt has this value.
@@ -97,7 +101,7 @@ impl<'a> PromptExamples<'a> {
 fn is_shown_in(text: &str, field: &str, names: &[String]) -> bool {
     let mut openers = memmem::find_iter(text.as_bytes(), "<action").peekable();
     let mut open = None;
-    let mut named = false;
+    let mut is_named = false;
     // End of the part of the open action that was searched for its closing tag.
     let mut seen = 0;
 
@@ -109,13 +113,13 @@ fn is_shown_in(text: &str, field: &str, names: &[String]) -> bool {
         let Some(start) = open else { return false };
         if open != before {
             let tag = text[start..at].split('>').next().unwrap_or_default();
-            named = names.iter().any(|name| tag.contains(name));
+            is_named = names.iter().any(|name| tag.contains(name));
             seen = start;
         }
 
-        named &= memmem::find(&text.as_bytes()[seen..at], b"</action>").is_none();
+        is_named &= memmem::find(&text.as_bytes()[seen..at], b"</action>").is_none();
         seen = at;
-        named
+        is_named
     })
 }
 
@@ -129,7 +133,7 @@ fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-/// Returns true for a text without a value: `...`, `…`, `{{NAME}}`.
+/// Returns true for a text that only marks the place of a value: `...`, `…`, `{{NAME}}`.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let wrapped = |open: &str, close: &str| value.starts_with(open) && value.ends_with(close);

@@ -29,7 +29,7 @@ pub(super) fn find_line_quote(text: &str) -> Option<LineQuote> {
     Fence::open(text, FenceRules::Reply).map(LineQuote::Fence)
 }
 
-/// Returns true if a line starts a new block. No code span reaches into it.
+/// Returns true if a line starts a new block. A code span ends before such a line.
 pub(super) fn starts_block(line: &str) -> bool {
     let trimmed = line.trim_start();
     trimmed.is_empty()

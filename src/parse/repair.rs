@@ -41,7 +41,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Returns the prompt that asks again. `words` is the pack's text for repairs, `original` is the prompt of the turn,
+    /// Returns the repair prompt. `words` is the pack's text for repairs, `original` is the prompt of the turn,
     /// and `replies` are the agent's reply and its answers to earlier repairs.
     ///
     /// `None` if the request is empty, which cannot happen for a repair from [`find_repair`].
@@ -89,7 +89,7 @@ impl Repair {
 /// required markers. `None` if nothing is missing.
 #[must_use]
 pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
-    // Open questions go to a person first.
+    // The user answers open questions first.
     if !response.questions.is_empty() {
         return None;
     }
@@ -293,7 +293,7 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
         .proposals
         .retain(|proposal| proposal.what != EffectKind::Review);
     if kind == Some(RepairKind::Verdict) && !markers.is_empty() {
-        // The repair also covered these, and the agent confirmed its verdict.
+        // The repair also showed the forms of these actions, and the agent only confirmed its verdict.
         merged
             .proposals
             .retain(|proposal| !is_action(proposal) || proposal.again);
@@ -354,7 +354,7 @@ fn merged_verdict(
         .chain(severe_before)
         .max();
 
-    // The mode may define no verdict that severe.
+    // The mode may not define a verdict that is as severe.
     let most_severe = grammar
         .verdicts
         .iter()
@@ -390,7 +390,8 @@ fn verdict_of(marker: &Marker) -> Option<ReviewResult> {
     }
 }
 
-/// Removes the first rejected effect that was asked for; returns false if there is none.
+/// Removes the first rejected effect of this kind that a repair asked for; returns false if there is
+/// none.
 fn take_proposal(proposals: &mut Vec<RejectedEffect>, what: &EffectKind) -> bool {
     let index = proposals
         .iter()

@@ -35,7 +35,7 @@ pub(super) enum TagValue {
 }
 
 /// Finds all `<review>` tags of a text, including those in code, quotes and thoughts. A tag that
-/// prose only mentions, such as "the <review> tag", is left out.
+/// prose only mentions, such as "the <review> tag", is skipped.
 pub(super) fn find_review_tags(text: &str, names: &TagNames) -> Vec<ReviewTag> {
     let mut tags = Vec::new();
     let mut resume_at = 0;
@@ -80,11 +80,11 @@ fn read_tag(text: &str, names: &TagNames, at: usize, opener: &Tag<'_>) -> Option
     };
     let Some(length) = body_length else {
         let after = &text[body_start..];
-        // The extent of a broken opening tag is unknown.
+        // The end of a broken opening tag is unknown, so the verdict may be inside or after it.
         let is_broken = opener.empty || !opener.complete;
         let in_tag = named_verdict(opener.attributes).filter(|_| is_broken);
-        let behind_tag = || leading_verdict(after_bracket(after)).filter(|_| !opener.complete);
-        let named = leading_verdict(after).or(in_tag).or_else(behind_tag);
+        let after_tag = || leading_verdict(after_bracket(after)).filter(|_| !opener.complete);
+        let named = leading_verdict(after).or(in_tag).or_else(after_tag);
 
         let is_meant = named.is_some() || is_start_of_verdict(after);
         let value = TagValue::Unreadable(named);
@@ -136,8 +136,8 @@ fn after_bracket(text: &str) -> &str {
     near.find('>').map_or("", |at| &text[at + 1..])
 }
 
-/// Returns the length of a marker's body. The next tag of the same name must close it; `None` if
-/// that tag opens another, or if none is near.
+/// Returns the length of a marker's body. The next tag of the same name must close the marker; `None`
+/// if that tag opens another marker, or if there is none within the maximum length.
 pub(super) fn marker_body_length(
     text: &str,
     names: &TagNames,
@@ -197,8 +197,8 @@ pub(super) fn is_quotation_mark(c: char) -> bool {
     )
 }
 
-/// Returns the verdict at the start of a text, and the rest. Its words may be joined by `_`, `-` or
-/// a space, in any case.
+/// Returns the verdict at the start of a text, and the rest. The words of a verdict may be joined by
+/// `_`, `-` or a space, and may be in upper or lower case.
 pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
     ReviewResult::ALL.into_iter().find_map(|verdict| {
         let name = verdict.name();

@@ -1,8 +1,8 @@
-//! Scans a reply once, from left to right. The first opening tag owns its span.
+//! Scans a reply once, from left to right. Where elements overlap, the one that opens first counts.
 //!
 //! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thoughts
-//! are opaque. Only names of the grammar are tags; everything else is text. The scan decides
-//! nothing: `accept` does that with the complete result.
+//! are opaque. Only names of the grammar are tags; everything else is text. The scan only
+//! collects: `accept` decides which parts count.
 
 mod calls;
 mod markers;
@@ -19,14 +19,17 @@ use super::tag::{Tag, TagName, TagNames, parse_attributes};
 use crate::models::{Action, EffectKind, Grammar, ProblemCode, ReviewResult, TaskStatus, Update};
 use calls::ActionTags;
 
-/// Maximum number of rejected effects that are kept with their texts; further ones are counted.
+/// Maximum number of rejected effects that are listed; further ones are dropped.
 pub(super) const MAX_REJECTED_EFFECTS: usize = 256;
 pub(super) use messages::MessageSpan;
 
 /// Maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 200;
 
-/// Result of a scan, in order of appearance.
+/// Number of bytes at the end of a reply that are searched for a tag that is cut off.
+const CUT_TAG_LOOKBACK_BYTES: usize = 300;
+
+/// Result of a scan. Each list is in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult {
     /// Spans of thoughts, without their tags.
@@ -50,18 +53,19 @@ pub(super) struct ScanResult {
     pub(super) hidden_action: Option<Range<usize>>,
     /// Spans that may belong to a thought whose tags do not pair.
     pub(super) possible_thoughts: Vec<Range<usize>>,
-    /// Most severe ignored value of each pack marker.
+    /// Rank of the most severe ignored value of each pack marker; `usize::MAX` for an unreadable
+    /// value.
     pub(super) pack_marker_doubts: Vec<Option<usize>>,
     pub(super) problems: Vec<(ProblemCode, Range<usize>)>,
-    /// Spans that may be part of an update before them.
+    /// Spans after an update whose end is unclear. They may be part of the update.
     pub(super) unclear: Vec<Range<usize>>,
     /// Offset from which an unclosed thought may extend over the following text.
     pub(super) unclosed_thought_from: Option<usize>,
     /// Set if that thought may extend to the end, because its closing tag is in code.
     pub(super) unclosed_thought_reaches_end: bool,
-    /// Set if something is still open at the end.
+    /// Set if the reply ends inside an unclosed tag, element, fence or comment.
     pub(super) open: bool,
-    /// End of the reply. Another speaker may follow.
+    /// End offset of the reply; the text of another speaker may follow.
     pub(super) end: usize,
 }
 
@@ -71,7 +75,7 @@ pub(super) struct HiddenSpan {
     pub(super) span: Range<usize>,
     /// Set for an action or an update, which stays visible inside a message.
     pub(super) effect: bool,
-    /// Set if it ends an unclosed message.
+    /// Set if the span ends an unclosed message before it.
     pub(super) ends: bool,
 }
 
@@ -120,7 +124,7 @@ pub(super) enum MarkerValue {
 }
 
 impl ScanResult {
-    /// Returns true if any tag of the grammar was found where it counts.
+    /// Returns true if any tag of the grammar was found outside code and quotes.
     pub(super) fn has_tags(&self) -> bool {
         self.has_parts() || !self.thoughts.is_empty()
     }
@@ -171,7 +175,7 @@ struct Scanner<'a> {
     thought_end: usize,
     /// Offset of the next closing tag of an update; `usize::MAX` if there is none.
     update_closer: usize,
-    /// Set once no closing tag of a thought follows.
+    /// Set once the rest of the text is known to have no closing tag of a thought.
     unclosed: bool,
     grammar: &'a Grammar,
     names: &'a TagNames,
@@ -180,7 +184,7 @@ struct Scanner<'a> {
     code: LineCodeSpans,
     /// Tags of actions, collected at the first action.
     action_tags: Option<ActionTags>,
-    /// The open message.
+    /// Message that is not closed yet.
     message: Option<messages::OpenMessage>,
     found: ScanResult,
 }
@@ -201,7 +205,7 @@ impl<'a> Scanner<'a> {
                 }
                 b'`' => self.skip_code_span(),
                 b'<' => line_start = self.read_markup(),
-                // A backslash escapes only a backtick or a backslash, never the end of a line.
+                // A backslash escapes only a backtick or a backslash, never a newline.
                 b'\\' => {
                     self.at += 1 + usize::from(self.text[self.at + 1..].starts_with(['`', '\\']))
                 }
@@ -221,16 +225,17 @@ impl<'a> Scanner<'a> {
     fn finish(mut self) -> ScanResult {
         let tail = self
             .text
-            .ceil_char_boundary(self.text.len().saturating_sub(300));
-        let cut = self.text[tail..].rfind('<').map(|at| tail + at);
-        let covered = |at: usize| {
+            .ceil_char_boundary(self.text.len().saturating_sub(CUT_TAG_LOOKBACK_BYTES));
+        let last_bracket = self.text[tail..].rfind('<').map(|at| tail + at);
+        let is_hidden = |at: usize| {
             self.found
                 .cuts
                 .last()
                 .is_some_and(|cut| cut.span.contains(&at))
         };
 
-        if let Some(at) = cut.filter(|&at| !self.text[at..].contains(['>', '\n']) && !covered(at))
+        if let Some(at) =
+            last_bracket.filter(|&at| !self.text[at..].contains(['>', '\n']) && !is_hidden(at))
             && self.names.may_start(self.text[at..].trim_end())
         {
             self.add_problem(ProblemCode::CutTag, at..self.text.len());
@@ -245,13 +250,13 @@ impl<'a> Scanner<'a> {
     /// Skips a code fence or a quoted line at the start of a line. Returns false if there is none.
     fn skip_quoted_line(&mut self) -> bool {
         let rest = &self.text[self.at..];
-        let Some(masked) = find_line_quote(rest) else {
+        let Some(quote) = find_line_quote(rest) else {
             return false;
         };
 
         let mut lines = rest.split_inclusive('\n');
         let mut length = lines.next().map_or(0, str::len);
-        if let LineQuote::Fence(fence) = masked {
+        if let LineQuote::Fence(fence) = quote {
             let mut closed = false;
             for inner in lines {
                 length += inner.len();
@@ -267,7 +272,7 @@ impl<'a> Scanner<'a> {
 
         let span = self.at..self.at + length;
         self.found.quotes.push(span.clone());
-        if matches!(masked, LineQuote::Fence(_)) {
+        if matches!(quote, LineQuote::Fence(_)) {
             self.found.fences.push(span.clone());
         }
         self.skip_content(span);
@@ -316,7 +321,7 @@ impl<'a> Scanner<'a> {
     /// Skips a span that is content, and notes tags in it that would count elsewhere.
     fn skip_content(&mut self, span: Range<usize>) {
         let text = &self.text[span.clone()];
-        let mut effect = false;
+        let mut has_effect = false;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
             let Some(tag) = self.names.read_tag(&text[at..]).filter(|tag| !tag.closes) else {
                 continue;
@@ -327,19 +332,19 @@ impl<'a> Scanner<'a> {
                 TagName::PackMarker(marker) => {
                     let body = after.split('<').next().unwrap_or_default();
                     self.doubt_pack_marker(marker, self.grammar.markers[marker].rank(body));
-                    effect = true;
+                    has_effect = true;
                 }
                 TagName::Call(_) => {
                     let action = span.start + at..span.end;
                     self.found.hidden_action.get_or_insert(action);
-                    effect = true;
+                    has_effect = true;
                 }
-                TagName::Update | TagName::TaskStatus => effect = true,
+                TagName::Update | TagName::TaskStatus => has_effect = true,
                 TagName::Review | TagName::Thinking | TagName::Message | TagName::Wrapper => {}
             }
         }
 
-        if effect {
+        if has_effect {
             self.add_problem(ProblemCode::QuotedEffect, span.clone());
         }
         self.at = span.end;
@@ -353,7 +358,8 @@ impl<'a> Scanner<'a> {
         self.found.pack_marker_doubts[marker] = self.found.pack_marker_doubts[marker].max(rank);
     }
 
-    /// Reads text that starts with `<`. Returns true if a line may start after it.
+    /// Reads text that starts with `<`. Returns true if the text after it is read like the start of
+    /// a line.
     fn read_markup(&mut self) -> bool {
         let rest = &self.text[self.at..];
         if rest.starts_with("<!") && self.skip_comment() {
@@ -387,7 +393,7 @@ impl<'a> Scanner<'a> {
             (TagName::Call(call), false) => self.take_call(tag, call),
             (TagName::Wrapper, _) if self.message.is_some() || tag.empty => self.at += tag.length,
             (TagName::Wrapper, _) => self.skip_tag(self.at..self.at + tag.length),
-            (_, true) => self.stray_closer(tag),
+            (_, true) => self.skip_stray_closer(tag),
         }
 
         matches!(
@@ -396,8 +402,8 @@ impl<'a> Scanner<'a> {
         )
     }
 
-    /// Skips a comment or CDATA, which are content. An unclosed one hides everything after it.
-    /// Returns false if there is none.
+    /// Skips a comment or a CDATA section. Both are content, so tags in them do not count. If the
+    /// end is missing, the rest of the reply belongs to it. Returns false if neither starts here.
     fn skip_comment(&mut self) -> bool {
         let rest = &self.text[self.at..];
         for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
@@ -421,7 +427,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a thought, including nested ones.
     ///
-    /// Agents do not always pair these tags. If they do not pair, the last closing tag ends the
+    /// Agents do not always pair these tags. If the tags do not pair, the last closing tag ends the
     /// thought. Without a closing tag, the next message ends it, or the end of the reply. Text that
     /// may or may not belong to the thought is recorded in `possible_thoughts`, so that no verdict
     /// is taken from it.
@@ -439,11 +445,11 @@ impl<'a> Scanner<'a> {
             && let Some(hit) = memchr(b'<', &self.text.as_bytes()[at..])
         {
             at += hit;
-            let known = |name| matches!(name, TagName::Thinking | TagName::Message);
+            let is_relevant = |name| matches!(name, TagName::Thinking | TagName::Message);
             let Some(tag) = self
                 .names
                 .read_tag(&self.text[at..])
-                .filter(|tag| known(tag.name))
+                .filter(|tag| is_relevant(tag.name))
             else {
                 at += 1;
                 continue;
@@ -474,8 +480,7 @@ impl<'a> Scanner<'a> {
         }
 
         self.unclosed |= last.is_none();
-        // If the tags do not pair, the last one closes. Without any, a message ends the thought, or
-        // nothing does.
+        // Without a closing tag, the next message ends the thought, or the end of the reply.
         let end = match (last, message) {
             (Some(closer), _) => closer,
             (None, Some(message)) => {
@@ -547,7 +552,7 @@ impl<'a> Scanner<'a> {
         self.thought_end = end;
     }
 
-    fn stray_closer(&mut self, tag: Tag<'a>) {
+    fn skip_stray_closer(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
         self.add_problem(ProblemCode::StrayCloser, span.clone());
         self.skip_tag(span);

@@ -1,19 +1,19 @@
-//! The decoded text of a reply, with a map from each offset back to the raw bytes.
+//! The decoded text of a reply, with a map from its offsets to offsets in the raw bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Maximum number of offset pairs that are kept. Past it, spans become approximate.
+/// Maximum number of offset pairs that are kept. Past this limit, raw spans are approximate.
 const MAX_OFFSETS: usize = 100_000;
 
-/// The text of a reply, and the raw offset of each of its offsets.
+/// The text of a reply, and the offsets in the raw bytes from which it was decoded.
 #[derive(Clone, Debug)]
 pub(super) struct SourceText<'a> {
     pub(super) text: Cow<'a, str>,
-    /// Pairs of an offset in the text and its raw offset, ascending. Between two pairs, both
-    /// advance by the same number of bytes.
+    /// Pairs of an offset in the text and the same place in the raw bytes, ascending. A later offset
+    /// is as far from the last pair before it in the text as in the raw bytes.
     offsets: Vec<(usize, usize)>,
-    /// Length of the raw bytes.
+    /// Number of raw bytes.
     raw_length: usize,
 }
 
@@ -57,24 +57,28 @@ impl<'a> SourceText<'a> {
         )
     }
 
-    /// Returns the raw offset of an offset in the text.
+    /// Converts an offset in the text to an offset in the raw bytes.
     pub(super) fn raw_offset(&self, at: usize) -> usize {
-        let next = self.offsets.partition_point(|&(text, _)| text <= at);
+        let next = self
+            .offsets
+            .partition_point(|&(text_offset, _)| text_offset <= at);
         let limit = self
             .offsets
             .get(next)
-            .map_or(self.raw_length, |&(_, raw)| raw);
+            .map_or(self.raw_length, |&(_, raw_offset)| raw_offset);
 
-        let (text, raw) = next
+        let (text_offset, raw_offset) = next
             .checked_sub(1)
             .map_or((0, 0), |last| self.offsets[last]);
-        (raw + (at - text)).min(limit)
+        // Text that replaces raw bytes, such as U+FFFD, may be longer than these bytes.
+        (raw_offset + (at - text_offset)).min(limit)
     }
 
-    /// Returns the raw span of a span of the text.
+    /// Converts a span of the text to a span of the raw bytes.
     pub(super) fn raw_span(&self, span: &Range<usize>) -> Range<usize> {
         let start = self.raw_offset(span.start);
-        // Text that was removed right after the span is not part of it.
+        // The end follows the last byte of the span. Raw bytes that were removed right after the span
+        // are not part of it.
         let end = if span.is_empty() {
             start
         } else {
@@ -83,7 +87,8 @@ impl<'a> SourceText<'a> {
         start..end.clamp(start, self.raw_length)
     }
 
-    /// Returns the text with each span replaced. The spans ascend.
+    /// Returns a copy of the text with some spans replaced. The spans must be in ascending order and
+    /// must not overlap.
     pub(super) fn replace_spans(&self, edits: &[(Range<usize>, &str)]) -> SourceText<'static> {
         let mut out = SourceText {
             text: Cow::Owned(String::with_capacity(self.text.len())),
@@ -103,7 +108,8 @@ impl<'a> SourceText<'a> {
         out
     }
 
-    /// Returns the text without some spans. The spans ascend.
+    /// Returns a copy of the text without some spans. The spans must be in ascending order and must
+    /// not overlap.
     pub(super) fn remove_spans(&self, spans: &[Range<usize>]) -> SourceText<'static> {
         self.replace_spans(
             &spans
@@ -113,28 +119,30 @@ impl<'a> SourceText<'a> {
         )
     }
 
-    /// Appends a span of this text to `out`, with its offset pairs.
+    /// Appends a span of this text to `out`, and copies the offset pairs in it.
     fn copy_span(&self, span: Range<usize>, out: &mut SourceText<'static>) {
         out.push_offset(self.raw_offset(span.start));
 
-        let offset = out.text.len();
+        let out_start = out.text.len();
         let first = self
             .offsets
-            .partition_point(|&(text, _)| text <= span.start);
+            .partition_point(|&(text_offset, _)| text_offset <= span.start);
         let inside = self.offsets[first..]
             .iter()
-            .take_while(|(text, _)| *text < span.end);
-        for &(text, raw) in inside.take(MAX_OFFSETS.saturating_sub(out.offsets.len())) {
-            out.offsets.push((offset + text - span.start, raw));
+            .take_while(|(text_offset, _)| *text_offset < span.end);
+        let free_pairs = MAX_OFFSETS.saturating_sub(out.offsets.len());
+        for &(text_offset, raw_offset) in inside.take(free_pairs) {
+            out.offsets
+                .push((out_start + text_offset - span.start, raw_offset));
         }
 
         out.text.to_mut().push_str(&self.text[span]);
     }
 
-    /// Records that the text continues at a raw offset.
-    fn push_offset(&mut self, raw: usize) {
+    /// Adds an offset pair: the text that is appended next comes from this raw offset.
+    fn push_offset(&mut self, raw_offset: usize) {
         if self.offsets.len() < MAX_OFFSETS {
-            self.offsets.push((self.text.len(), raw));
+            self.offsets.push((self.text.len(), raw_offset));
         }
     }
 }
@@ -144,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_leads_back_to_the_raw_bytes() {
+    fn offsets_in_the_text_map_to_offsets_in_the_raw_bytes() {
         let raw = b"a\xFFb\xFE\xFDc<x>";
         let (source, replaced) = SourceText::decode(raw);
         assert!(replaced);

@@ -31,8 +31,8 @@ const MAX_MARKER_BYTES: usize = 500;
 
 /// A reply that arrives in chunks: visible text while it arrives, and the response at its end.
 ///
-/// The text is provisional, and only text: effects and markers are in the response alone. For a
-/// reply that is not written in tags, such as JSON, it is the raw text. Pass it through
+/// The visible text is provisional. Effects and markers are only in the response. If the reply is not
+/// written in tags, for example in JSON, the visible text is the raw reply. Pass it through
 /// [`TerminalFilter`](crate::text::terminal::TerminalFilter) before printing it to a terminal.
 #[derive(Debug)]
 pub struct Stream {
@@ -123,12 +123,12 @@ enum StreamPosition {
         fresh: bool,
         waits: usize,
     },
-    /// Inside a comment; the number of dashes read last.
+    /// Inside a comment, with the number of dashes right before the next character.
     Comment(usize),
-    /// Inside CDATA; the number of pending brackets.
+    /// Inside CDATA, with the number of pending brackets.
     Cdata(usize),
     Tag(PendingTag),
-    /// After a closing tag of an update, unless the sentence continues.
+    /// After a closing tag of an update. If text follows on the line, the tag was only a mention.
     Closed,
 }
 
@@ -170,7 +170,7 @@ struct StreamReader {
     closed: bool,
     /// Start of the line, while it may be quoted or open or close a fence.
     line: String,
-    /// Text that was read too far and is read again.
+    /// Text that is read again before any new text.
     again: String,
     /// Number of bytes of the reread text that were already shown.
     known: usize,
@@ -234,8 +234,8 @@ impl StreamReader {
         }
     }
 
-    /// Reads one character, or a longer stretch of plain text. Returns the length; 0 if only the
-    /// state changes.
+    /// Reads one character, or a longer stretch of plain text. Returns the number of
+    /// bytes read; 0 if only the state changes.
     fn step(&mut self, text: &str) -> usize {
         let Some(c) = text.chars().next() else {
             return 0;
@@ -342,8 +342,9 @@ impl StreamReader {
 
     fn start_line(&mut self) {
         self.line.clear();
-        let others = self.closed && self.messages == 0 && !self.grammar.speakers.is_empty();
-        self.state = if others {
+        let may_be_other_speaker =
+            self.closed && self.messages == 0 && !self.grammar.speakers.is_empty();
+        self.state = if may_be_other_speaker {
             StreamPosition::Speaker
         } else {
             StreamPosition::Start
@@ -361,12 +362,12 @@ impl StreamReader {
         }) {
             Some(turn) if turn.len() == line.len() => self.state = StreamPosition::Over,
             Some(_) => {}
-            None => self.no_speaker(),
+            None => self.reread_speaker_line(),
         }
         c.len_utf8()
     }
 
-    fn no_speaker(&mut self) {
+    fn reread_speaker_line(&mut self) {
         self.again = std::mem::take(&mut self.line);
         self.state = StreamPosition::Start;
     }
@@ -391,7 +392,7 @@ impl StreamReader {
                 };
                 return 0;
             }
-            // Blanks and list marks may precede a quote or a fence.
+            // White space and list markers may precede a quote or a fence.
             c if c.is_whitespace() || c.is_ascii_digit() || "-*+.)".contains(c) => {
                 self.line.push(c)
             }
@@ -456,7 +457,7 @@ impl StreamReader {
         fresh: bool,
         waits: usize,
     ) -> usize {
-        let same = |fresh, waits| StreamPosition::Fence {
+        let in_fence = |fresh, waits| StreamPosition::Fence {
             fence,
             fresh,
             waits,
@@ -464,7 +465,7 @@ impl StreamReader {
 
         if !fresh {
             let end = memchr(b'\n', text.as_bytes());
-            self.state = same(end.is_some(), 0);
+            self.state = in_fence(end.is_some(), 0);
             return self.take(&text[..end.map_or(text.len(), |end| end + 1)]);
         }
 
@@ -473,7 +474,7 @@ impl StreamReader {
             _ if waits > 0 && MESSAGE_CLOSER[waits..].starts_with(c.to_ascii_lowercase()) => {
                 self.line.push(c);
                 if waits + 1 < MESSAGE_CLOSER.len() {
-                    self.state = same(true, waits + 1);
+                    self.state = in_fence(true, waits + 1);
                 } else {
                     let end = self.line.split_off(self.line.len() - MESSAGE_CLOSER.len());
                     self.start_line();
@@ -485,12 +486,12 @@ impl StreamReader {
                 let held = self.line.split_off(self.line.len() - waits);
                 self.take(&held);
                 self.line.clear();
-                self.state = same(false, 0);
+                self.state = in_fence(false, 0);
                 return 0;
             }
             '<' if fence.is_closed_by(&self.line) => {
                 self.line.push(c);
-                self.state = same(true, 1);
+                self.state = in_fence(true, 1);
                 return 1;
             }
             '\n' if fence.is_closed_by(&self.line) => self.start_line(),
@@ -498,7 +499,7 @@ impl StreamReader {
             c if c.is_whitespace() || matches!(c, '`' | '~') => self.line.push(c),
             _ => {
                 self.line.clear();
-                self.state = same(false, 0);
+                self.state = in_fence(false, 0);
                 return 0;
             }
         }
@@ -581,7 +582,7 @@ impl StreamReader {
                     }
                 }
                 StreamPosition::Code(_) => self.end_in_code(),
-                StreamPosition::Speaker => self.no_speaker(),
+                StreamPosition::Speaker => self.reread_speaker_line(),
                 StreamPosition::Closed => self.leave_update(),
                 StreamPosition::Fence {
                     waits: waits @ 1.., ..

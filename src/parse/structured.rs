@@ -60,14 +60,14 @@ pub(super) fn read_whole(
     }
 
     let value = parse_lenient_json(rest)?;
-    let whole = value.end == rest.len();
-    whole
+    let is_whole = value.end == rest.len();
+    is_whole
         .then(|| read_candidate(candidate_from_json(value, from, true), grammar))
         .flatten()
 }
 
-/// Reads a value that has lines to itself, with prose around it. Such a value is a quote, so its
-/// effects are refused.
+/// Reads a JSON object that shares no line with the prose around it. Such an object is a quote, so
+/// its effects are refused.
 pub(super) fn read_quoted(
     text: &str,
     found: &ScanResult,
@@ -82,11 +82,11 @@ pub(super) fn read_quoted(
             let rest = &text[start..text.floor_char_boundary(start + MAX_VALUE_BYTES)];
             let value = parse_lenient_json(rest)?;
 
-            let alone = rest[value.end..]
+            let is_alone = rest[value.end..]
                 .split('\n')
                 .next()
                 .is_some_and(|end| end.trim().is_empty());
-            return alone
+            return is_alone
                 .then(|| read_candidate(candidate_from_json(value, start, false), grammar))
                 .flatten();
         }
@@ -169,7 +169,7 @@ fn candidate_from_json(read: LenientValue, from: usize, clear: bool) -> ValueCan
 /// Reads a reply as YAML. Prose with tags, such as `Verdict: <review>PASS</review>`, is valid YAML
 /// too. A reply with tags counts as YAML only if it has a message among several keys, or a tag
 /// inside a thought.
-fn candidate_from_yaml(text: &str, from: usize, tags: bool) -> Option<ValueCandidate> {
+fn candidate_from_yaml(text: &str, from: usize, has_tags: bool) -> Option<ValueCandidate> {
     if text.len() > MAX_YAML_BYTES
         || !is_known_key(&text.split([':', '\n']).next()?.trim().to_ascii_lowercase())
     {
@@ -177,7 +177,7 @@ fn candidate_from_yaml(text: &str, from: usize, tags: bool) -> Option<ValueCandi
     }
 
     let value = read_yaml_values(text)?;
-    let known = value
+    let is_known = value
         .keys()
         .all(|key| is_known_key(&key.to_ascii_lowercase()));
     let has = |names: &[&str]| {
@@ -186,14 +186,15 @@ fn candidate_from_yaml(text: &str, from: usize, tags: bool) -> Option<ValueCandi
             .any(|key| names.contains(&key.to_ascii_lowercase().as_str()))
     };
 
-    let thought = |(key, value): (&String, &Value)| {
-        let thought = THOUGHT_TAGS.contains(&key.to_ascii_lowercase().as_str());
-        thought && value.as_str().is_some_and(|text| text.contains('<'))
+    let has_tagged_thought = |(key, value): (&String, &Value)| {
+        let is_thought = THOUGHT_TAGS.contains(&key.to_ascii_lowercase().as_str());
+        is_thought && value.as_str().is_some_and(|text| text.contains('<'))
     };
 
-    let meant =
-        !tags || (value.len() > 1 && has(&["message", "response"])) || value.iter().any(thought);
-    (known && meant).then(|| ValueCandidate {
+    let is_meant = !has_tags
+        || (value.len() > 1 && has(&["message", "response"]))
+        || value.iter().any(has_tagged_thought);
+    (is_known && is_meant).then(|| ValueCandidate {
         value: Value::from(value),
         span: from..from + text.len(),
         code: ProblemCode::YamlReply,
@@ -253,12 +254,12 @@ impl ValueReader<'_> {
                     item.as_object()
                         .is_some_and(|object| call::is_call(object, self.grammar))
                 };
-                let calls = !items.is_empty() && items.iter().all(is_call);
+                let are_calls = !items.is_empty() && items.iter().all(is_call);
                 items
                     .iter()
-                    .filter(|_| calls)
+                    .filter(|_| are_calls)
                     .for_each(|item| self.read_action(item));
-                calls
+                are_calls
             }
             _ => false,
         }
@@ -289,7 +290,7 @@ impl ValueReader<'_> {
         } else if key == "task_status" {
             self.push_effect(
                 EffectKind::TaskStatus(None),
-                Err("it must be in a <task_status> tag".to_owned()),
+                Err("the status must be in a <task_status> tag".to_owned()),
             );
         }
     }
@@ -301,7 +302,7 @@ impl ValueReader<'_> {
         let Value::Object(object) = item else {
             return self.push_effect(
                 EffectKind::Action(None),
-                Err("its type is missing or unclear".to_owned()),
+                Err("the type is missing or unclear".to_owned()),
             );
         };
 
@@ -336,18 +337,20 @@ impl ValueReader<'_> {
                 format,
                 span: 0..0,
             })),
-            (None, ..) => Err("its target is missing or unclear".to_owned()),
-            (_, None, _) => Err("it is empty".to_owned()),
-            (.., None) => Err("its format is neither `whole` nor `diff`".to_owned()),
+            (None, ..) => Err("the target is missing or unclear".to_owned()),
+            (_, None, _) => Err("the update is empty".to_owned()),
+            (.., None) => Err("the format is neither `whole` nor `diff`".to_owned()),
         };
         self.push_effect(what, update);
     }
 
     fn push_effect(&mut self, what: EffectKind, read: Result<EffectContent, String>) {
         let kind = match read {
-            Ok(_) if self.cut => EffectContent::Refused("it may be incomplete".to_owned()),
+            Ok(_) if self.cut => EffectContent::Refused(
+                "the JSON ends too early, so the value may be incomplete".to_owned(),
+            ),
             Ok(_) if !self.clear => {
-                EffectContent::Refused("it has other text around it".to_owned())
+                EffectContent::Refused("there is other text around the JSON".to_owned())
             }
             Ok(kind) => kind,
             Err(reason) => EffectContent::Refused(reason),

@@ -17,7 +17,7 @@ const MAX_TAG_BYTES: usize = 2000;
 /// Maximum number of quoted values in such a tag. A tag with more is not examined further.
 const MAX_QUOTED_VALUES: usize = 16;
 
-/// Maximum number of blanks and invisible characters before a name.
+/// Maximum number of white-space and invisible characters before a name.
 const MAX_BLANKS: usize = 4;
 
 /// Number of name lengths in the lookup table. Longer names share the last entry.
@@ -62,13 +62,13 @@ pub(super) struct Tag<'a> {
     pub(super) closes: bool,
     /// Text between the name and `>`, without a final `/`.
     pub(super) attributes: &'a str,
-    /// Length with brackets. A tag without `>` ends where its text ends.
+    /// Length with brackets. A tag without `>` ends before the next `<` or newline.
     pub(super) length: usize,
     /// Set if the tag has its `>`.
     pub(super) complete: bool,
     /// Set if the tag ends with `/>`.
     pub(super) empty: bool,
-    /// Set if the tag contains extra blanks, a prefix or invisible characters.
+    /// Set if the tag contains extra white space, a prefix, `-` for `_` or invisible characters.
     pub(super) loose: bool,
 }
 
@@ -77,15 +77,15 @@ impl Tag<'_> {
     /// before the tag, `text` starts with the tag.
     pub(super) fn is_generic(&self, before: &str, text: &str) -> bool {
         let name = text.as_bytes().get(1..3).unwrap_or_default();
-        let camel = matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
-        let marks = matches!(
+        let is_camel_case = matches!(name, [first, second] if first.is_ascii_uppercase() && second.is_ascii_lowercase());
+        let is_marker_or_update = matches!(
             self.name,
             TagName::Review | TagName::TaskStatus | TagName::PackMarker(_) | TagName::Update
         );
 
-        camel
+        is_camel_case
             && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-            && !marks
+            && !is_marker_or_update
             && self.attributes.is_empty()
     }
 }
@@ -170,8 +170,8 @@ impl TagNames {
     }
 
     fn find_name(&self, name: &[u8]) -> Option<TagName> {
-        let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
-        let is = |known: &str| known.bytes().zip(name).all(|(a, &b)| same(a, b));
+        let is_same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
+        let matches_name = |known: &str| known.bytes().zip(name).all(|(a, &b)| is_same(a, b));
         // The first letter rules out most names.
         let letters = self.first_letters[name.len().min(NAME_LENGTHS - 1)];
         if letter_bit(*name.first()?).is_some_and(|first| first & letters == 0) {
@@ -186,7 +186,7 @@ impl TagNames {
             .take_while(|(known, _)| known.len() == name.len());
         same_length
             .into_iter()
-            .find(|(known, _)| is(known))
+            .find(|(known, _)| matches_name(known))
             .map(|(_, tag)| *tag)
     }
 
@@ -237,10 +237,10 @@ impl TagNames {
         }
     }
 
-    /// Reads a tag that contains blanks, a prefix or invisible characters. It must be well-formed
-    /// otherwise.
+    /// Reads a tag that contains white space, a prefix or invisible characters. It must be
+    /// well-formed otherwise.
     fn read_loosely<'a>(&self, text: &'a str, start: usize) -> Option<Tag<'a>> {
-        let blank = |c: char| matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
+        let is_space = |c: char| matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
         let mut rest = text[start..].chars();
         let mut at = start;
         let mut closes = start == 2;
@@ -253,7 +253,7 @@ impl TagNames {
                 '/' if name.is_empty() && !closes => closes = true,
                 // A prefix, such as `ns:`.
                 ':' if !name.is_empty() => name.clear(),
-                c if blank(c) && name.is_empty() && blanks < MAX_BLANKS => blanks += 1,
+                c if is_space(c) && name.is_empty() && blanks < MAX_BLANKS => blanks += 1,
                 // Invisible characters do not end a name. A no-break space does, unless the name is
                 // unknown.
                 c if is_invisible(c) || (c == '\u{A0}' && self.find_name(&name).is_none()) => {}
@@ -288,8 +288,8 @@ fn read_tag_end(
     loose: bool,
 ) -> Option<Tag<'_>> {
     let after = &text[at..];
-    let joined = after.starts_with('=');
-    if joined && name != TagName::Call(CallForm::Function) {
+    let has_equals_sign = after.starts_with('=');
+    if has_equals_sign && name != TagName::Call(CallForm::Function) {
         return None;
     }
 
@@ -333,7 +333,7 @@ fn find_quoted_end(after: &str) -> Option<usize> {
 
     let mut quote = None;
     let mut quotes = 0;
-    // The last byte that is not a blank.
+    // The last byte that is not a space.
     let mut last = b' ';
     for (at, &byte) in bytes.iter().enumerate() {
         match (quote, byte) {

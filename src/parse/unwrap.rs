@@ -66,7 +66,7 @@ pub(super) fn unwrap_reply<'a>(
         return converted;
     }
 
-    match find_fenced_inside(&source.text) {
+    match find_enclosing_fence(&source.text) {
         Some(inside) => {
             problems.push(Problem::new(
                 ProblemCode::FencedReply,
@@ -78,19 +78,18 @@ pub(super) fn unwrap_reply<'a>(
     }
 }
 
-/// Returns the carriage returns without a line feed, each with its replacement `
-///
-/// `.
+/// Returns the carriage returns without a line feed, each with a line feed as its replacement.
 fn find_lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let bytes = text.as_bytes();
-    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
+    let is_lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
     memchr::memchr_iter(b'\r', bytes)
-        .filter(lone)
+        .filter(is_lone)
         .map(|at| (at..at + 1, "\n"))
         .collect()
 }
 
-/// Returns the second half of a text that repeats the first, up to two separating blanks.
+/// Returns the second half of a text if it repeats the first half. Up to two white-space characters
+/// may separate them.
 fn find_repeated_half(text: &str) -> Option<Range<usize>> {
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
@@ -98,22 +97,22 @@ fn find_repeated_half(text: &str) -> Option<Range<usize>> {
         return None;
     }
 
-    let half = (0..3).find_map(|blanks| {
-        let length = (trimmed.len() - blanks) / 2;
+    let half = (0..3).find_map(|separators| {
+        let length = (trimmed.len() - separators) / 2;
         let same = trimmed.is_char_boundary(length)
             && trimmed.is_char_boundary(trimmed.len() - length)
             && trimmed[..length] == trimmed[trimmed.len() - length..]
             && trimmed[length..trimmed.len() - length].trim().is_empty();
         same.then_some(length)
     })?;
-    // Prose may repeat itself. Tags do not.
+    // Prose may repeat itself, so only a text with tags counts as sent twice.
     trimmed[..half]
         .contains("</")
         .then_some(start + half..text.len())
 }
 
-/// Returns the content of a fence that is the entire reply.
-fn find_fenced_inside(reply: &str) -> Option<Range<usize>> {
+/// Returns the span of the content of a fence that encloses the entire reply.
+fn find_enclosing_fence(reply: &str) -> Option<Range<usize>> {
     let trimmed = reply.trim();
     let (first, rest) = trimmed.split_once('\n')?;
     let fence = Fence::open(first, FenceRules::Reply).filter(|_| first.starts_with(['`', '~']))?;
@@ -123,7 +122,7 @@ fn find_fenced_inside(reply: &str) -> Option<Range<usize>> {
         .trim_start_matches(['`', '~'])
         .trim()
         .to_ascii_lowercase();
-    let own = [
+    let reply_languages = [
         "",
         "xml",
         "html",
@@ -137,15 +136,15 @@ fn find_fenced_inside(reply: &str) -> Option<Range<usize>> {
         "markdown",
         "md",
     ];
-    if !own.contains(&language.as_str()) {
+    if !reply_languages.contains(&language.as_str()) {
         return None;
     }
 
     let (inside, last) = rest.rsplit_once('\n')?;
     let start = reply.len() - reply.trim_start().len() + first.len() + 1;
-    let only_fence =
+    let is_only_fence =
         fence.is_closed_by(last) && !inside.lines().any(|line| fence.is_closed_by(line));
-    only_fence.then_some(start..start + inside.len())
+    is_only_fence.then_some(start..start + inside.len())
 }
 
 /// Returns true if one element of any name encloses the whole text.
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_fence_around_the_whole_reply_is_taken_off_unless_it_names_another_language() {
-        let inside = |reply: &'static str| find_fenced_inside(reply).map(|span| &reply[span]);
+        let inside = |reply: &'static str| find_enclosing_fence(reply).map(|span| &reply[span]);
 
         assert_eq!(inside("```\na\nb\n```\n"), Some("a\nb"));
         assert_eq!(inside("\n~~~~xml\na\n~~~~"), Some("a"));

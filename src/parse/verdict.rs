@@ -94,17 +94,17 @@ fn disallowed_verdict(verdict: ReviewResult, grammar: &Grammar) -> Error {
         .iter()
         .map(|verdict| verdict.name())
         .collect();
-    let listed = if known.is_empty() {
-        "none".to_owned()
+    let hint = if known.is_empty() {
+        "this mode has no verdicts".to_owned()
     } else {
-        known.join(", ")
+        format!("expected one of {}", known.join(", "))
     };
 
     Error::new(
         ErrorKind::VerdictNotAllowed,
         format!("{verdict} is not a verdict of this mode"),
     )
-    .with_hint(format!("expected one of {listed}"))
+    .with_hint(hint)
 }
 
 fn unclear_verdict(reason: &str) -> Error {

@@ -38,7 +38,7 @@ fn is_label_formatting(c: char) -> bool {
     is_formatting(c) || matches!(c, ':' | '-' | '–' | '—' | '=')
 }
 
-/// Removes the mark of a heading or of a list item.
+/// Removes the marker of a heading or of a list item.
 fn without_list_marker(line: &str) -> &str {
     let line = line.trim_start().trim_start_matches('#').trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -58,8 +58,8 @@ pub(super) fn stated_verdict(line: &str) -> Option<ReviewResult> {
     let words = plain_words(line);
     let whole = StatedValue::read(&words);
     let is_item = !is_heading && without_list_marker(line).len() < line.trim_start().len();
-    let stands_out = |value: &StatedValue| is_heading || (value.is_alone && !is_item);
-    if let Some(value) = whole.filter(|value| value.in_capitals && stands_out(value)) {
+    let is_prominent = |value: &StatedValue| is_heading || (value.is_alone && !is_item);
+    if let Some(value) = whole.filter(|value| value.in_capitals && is_prominent(value)) {
         return Some(value.verdict);
     }
 

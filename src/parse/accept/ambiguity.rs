@@ -1,5 +1,5 @@
-//! Checks that an effect is unambiguous: it must not be in code, in a quote or in a thought under
-//! any other plausible reading of the reply.
+//! Checks that an effect is unambiguous: under no other plausible reading of the reply is it part
+//! of code, of a thought or of an update.
 
 use std::ops::Range;
 
@@ -21,13 +21,15 @@ const FOREIGN_THOUGHT_TAGS: [(&str, &str); 6] = [
     ("<|channel|>analysis", "<|end|>"),
 ];
 
-/// Spans that another reading of a text would treat as code, thought or update.
+/// Spans that are code, a thought or part of an update under another reading of the text.
 pub(super) struct AlternativeReadings<'a> {
     text: &'a str,
-    /// Text in a fence, if any run of three backticks may open or close one.
+    /// Code, if a fence may start or end at any run of three or more backticks, or only at the top
+    /// level of the text.
     fenced: Vec<Range<usize>>,
+    /// Closed thoughts in the notations of other agents.
     thoughts: Vec<Range<usize>>,
-    /// Text that may be part of an update before it.
+    /// Text after an update whose end is unclear. It may be part of the update.
     unclear: Vec<Range<usize>>,
 }
 
@@ -46,23 +48,23 @@ impl<'a> AlternativeReadings<'a> {
         }
     }
 
-    /// Returns the reason why an effect may not be meant.
+    /// Returns the reason why an effect is ambiguous; `None` if it is not.
     pub(super) fn find_doubt(&self, span: &Range<usize>) -> Option<&'static str> {
         let at = span.start;
         if contains(&self.unclear, at) {
-            return Some("it may be part of an update");
+            return Some("the text may be part of an update");
         }
 
         if contains(&self.thoughts, at) {
-            return Some("it may be part of a thought");
+            return Some("the text may be part of a thought");
         }
 
-        let code = contains(&self.fenced, at) || self.is_indented(at);
-        code.then_some("it may be part of code")
+        let may_be_code = contains(&self.fenced, at) || self.is_indented(at);
+        may_be_code.then_some("the text may be part of code")
     }
 
-    /// Returns true if an offset is on a line indented like code. An effect that is alone on its
-    /// line may be indented for layout, unless a blank line precedes it.
+    /// Returns true if the line of an offset is indented like a code block. An effect that starts
+    /// its line may be indented only for layout, unless a blank line precedes it.
     fn is_indented(&self, at: usize) -> bool {
         let before = self.text_before(at);
         let Some(line) = before
@@ -74,14 +76,14 @@ impl<'a> AlternativeReadings<'a> {
         };
 
         let start = &before[line..];
-        let blanks = start.chars().take_while(|c| matches!(c, ' ' | '\t'));
-        let columns: usize = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
+        let indent = start.chars().take_while(|c| matches!(c, ' ' | '\t'));
+        let columns: usize = indent.map(|c| if c == '\t' { 4 } else { 1 }).sum();
 
         let above = before[..line].trim_end_matches([' ', '\t', '\r']);
-        let alone =
+        let is_layout_indent =
             start.trim().is_empty() && !(above.ends_with("\n\n") || above.ends_with("\n\r\n"));
 
-        columns >= 4 && !alone
+        columns >= 4 && !is_layout_indent
     }
 
     fn text_before(&self, at: usize) -> &'a str {
@@ -91,10 +93,11 @@ impl<'a> AlternativeReadings<'a> {
     }
 }
 
-/// Returns the text between runs of three backticks anywhere on a line. If the runs do not pair,
-/// everything between the first and the last may be code.
+/// Returns the spans between runs of three or more backticks, which may be anywhere on a line. If
+/// the number of runs is odd, returns one span from the first run to the last, or from a single run
+/// to the end of the text.
 fn find_loosely_fenced(text: &str) -> Vec<Range<usize>> {
-    let mut marks = Vec::new();
+    let mut runs = Vec::new();
     let mut at = 0;
     while let Some(hit) = memmem::find(&text.as_bytes()[at..], b"```") {
         let start = at + hit;
@@ -103,22 +106,26 @@ fn find_loosely_fenced(text: &str) -> Vec<Range<usize>> {
             .take_while(|&&b| b == b'`')
             .count();
         at = start + length;
-        marks.push(start..at);
+        runs.push(start..at);
     }
 
-    // Two runs on one line are a code span.
-    let mut lines: Vec<Range<usize>> = Vec::new();
-    for mark in marks {
-        match lines.last() {
-            Some(last) if !text[last.end..mark.start].contains('\n') => {
-                lines.pop();
+    // Two runs on the same line enclose a code span. Neither of them can belong to a fence.
+    let mut fence_runs: Vec<Range<usize>> = Vec::new();
+    for run in runs {
+        match fence_runs.last() {
+            Some(last) if !text[last.end..run.start].contains('\n') => {
+                fence_runs.pop();
             }
-            _ => lines.push(mark),
+            _ => fence_runs.push(run),
         }
     }
 
-    if let (Some(first), Some(last), 1) = (lines.first(), lines.last(), lines.len() % 2) {
-        let end = if lines.len() == 1 {
+    // With an odd number of runs, it is unclear which of them open a fence and which close one.
+    let is_odd = fence_runs.len() % 2 == 1;
+    if let (Some(first), Some(last)) = (fence_runs.first(), fence_runs.last())
+        && is_odd
+    {
+        let end = if fence_runs.len() == 1 {
             text.len()
         } else {
             last.end
@@ -126,7 +133,7 @@ fn find_loosely_fenced(text: &str) -> Vec<Range<usize>> {
         return std::iter::once(first.start..end).collect();
     }
 
-    lines
+    fence_runs
         .chunks(2)
         .map(|pair| pair[0].start..pair[1].end)
         .collect()
@@ -135,11 +142,9 @@ fn find_loosely_fenced(text: &str) -> Vec<Range<usize>> {
 /// Returns the spans of closed thoughts in notations of other agents.
 fn find_foreign_thoughts(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
-    // Most texts contain none of the marks.
-    let foreign = |byte: u8| memchr::memchr(byte, text.as_bytes()).is_some();
-    let marks = memmem::find(text.as_bytes(), b"<|").is_some()
-        || memmem::find(text.as_bytes(), "◁".as_bytes()).is_some();
-    if !marks && !foreign(b'[') && !foreign(b'&') {
+    // Every opening mark starts with one of these. Most texts contain none of them.
+    let has_text = |mark: &str| memmem::find(text.as_bytes(), mark.as_bytes()).is_some();
+    if !["<|", "◁", "[", "&"].into_iter().any(has_text) {
         return spans;
     }
 

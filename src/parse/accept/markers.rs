@@ -1,4 +1,5 @@
-//! Decides which task and pack markers count: those that are clear and do not repeat the prompt.
+//! Decides which task and pack markers count. A marker must be unambiguous and must not repeat the
+//! prompt.
 
 use super::ResponseBuilder;
 use crate::models::{EffectKind, Marker, ProblemCode, TaskStatus};
@@ -13,19 +14,19 @@ impl ResponseBuilder<'_> {
         mut pack_marker_doubts: Vec<Option<usize>>,
     ) {
         pack_marker_doubts.resize(self.grammar.markers.len(), None);
-        let mut own: Vec<Option<usize>> = vec![None; self.grammar.markers.len()];
+        let mut counted: Vec<Option<usize>> = vec![None; self.grammar.markers.len()];
 
         for (found, echo) in markers.iter().zip(echoes) {
             match &found.value {
                 MarkerValue::Review => {}
                 MarkerValue::Task { id, status } => self.add_task(id, *status, found, *echo),
                 MarkerValue::Pack { marker, rank } => {
-                    let clear = echo.is_none()
+                    let is_clear = echo.is_none()
                         && !self.context.is_cut()
                         && !self.form.partly_converted
                         && self.readings.find_doubt(&found.span).is_none();
-                    let known = if clear {
-                        &mut own[*marker]
+                    let known = if is_clear {
+                        &mut counted[*marker]
                     } else {
                         &mut pack_marker_doubts[*marker]
                     };
@@ -34,7 +35,7 @@ impl ResponseBuilder<'_> {
             }
         }
 
-        self.add_pack_markers(&own, &pack_marker_doubts);
+        self.add_pack_markers(&counted, &pack_marker_doubts);
     }
 
     fn add_task(
@@ -44,7 +45,7 @@ impl ResponseBuilder<'_> {
         found: &FoundMarker,
         echo: Option<EchoSource>,
     ) {
-        let known = self
+        let is_known = self
             .context
             .tasks
             .as_ref()
@@ -55,16 +56,16 @@ impl ResponseBuilder<'_> {
                 Some((ProblemCode::DoubtfulMarker, "this mode has no task reports"))
             }
             _ if self.context.is_cut() => Some((ProblemCode::CutOff, "the reply was cut off")),
-            Some(_) => Some((ProblemCode::Echo, "it repeats the prompt")),
+            Some(_) => Some((ProblemCode::Echo, "the text repeats the prompt")),
             None if self.form.partly_converted => Some((
                 ProblemCode::DoubtfulMarker,
-                "its tags are not written with `<` and `>`",
+                "the tags are not written with `<` and `>`",
             )),
             None if self.may_be_in_thought(found.span.start) => Some((
                 ProblemCode::DoubtfulMarker,
-                "it follows an unclosed thought",
+                "there is an unclosed thought before it",
             )),
-            None if !known => Some((ProblemCode::UnknownTask, "unknown task")),
+            None if !is_known => Some((ProblemCode::UnknownTask, "unknown task")),
             None => self
                 .readings
                 .find_doubt(&found.span)
@@ -101,10 +102,10 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Adds the most severe value of each pack marker. A more severe value in a quote, or an
-    /// unreadable one, leaves the marker unclear, and then it is not added.
-    fn add_pack_markers(&mut self, own: &[Option<usize>], doubts: &[Option<usize>]) {
-        for ((spec, worst), doubt) in self.grammar.markers.iter().zip(own).zip(doubts) {
+    /// Adds the most severe value of each pack marker. If a more severe value is quoted or
+    /// unreadable, the marker is unclear and is not added.
+    fn add_pack_markers(&mut self, counted: &[Option<usize>], doubts: &[Option<usize>]) {
+        for ((spec, worst), doubt) in self.grammar.markers.iter().zip(counted).zip(doubts) {
             if doubt > worst {
                 self.problems
                     .push((ProblemCode::DoubtfulMarker, 0..self.text.len()));

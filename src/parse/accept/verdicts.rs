@@ -20,7 +20,7 @@ use crate::text::invisible::is_invisible;
 /// Maximum number of doubts that are listed.
 const MAX_DOUBTS: usize = 16;
 
-/// Result of comparing the `run` of a tag with this turn's.
+/// Result of comparing the `run` attribute of a tag with the nonce of this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunMatch {
     Right,
@@ -28,7 +28,7 @@ enum RunMatch {
     Missing,
 }
 
-/// A `<review>` tag that the agent itself may have written.
+/// A `<review>` tag that may state the agent's verdict.
 struct CandidateTag<'a> {
     tag: &'a ReviewTag,
     /// Set if the tag and the prose around it repeat the prompt.
@@ -100,8 +100,8 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Adds a verdict in a mode without verdicts, so that it is refused. In code and quotes it is
-    /// text.
+    /// Adds the first verdict of a reply in a mode without verdicts, so that it is refused later.
+    /// Verdicts in code, in quotes and in echoes are text.
     fn note_stray_verdicts(&mut self, found: &ScanResult, echoes: &[Option<EchoSource>]) {
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let is_marker = found
@@ -123,7 +123,7 @@ impl ResponseBuilder<'_> {
         found: &'f ScanResult,
         echoes: &[Option<EchoSource>],
     ) -> Vec<CandidateTag<'f>> {
-        let mut own = Vec::new();
+        let mut candidates = Vec::new();
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let at = tag.span.start;
             let is_thought =
@@ -139,23 +139,24 @@ impl ResponseBuilder<'_> {
                 self.problems.push((ProblemCode::Echo, tag.span.clone()));
             }
 
-            let is_named = self.context.nonce.is_none() || self.run_match(tag) == RunMatch::Right;
-            if echo.is_none() && !is_named && !self.is_text_of_a_file(found, tag) {
+            let has_right_run =
+                self.context.nonce.is_none() || self.run_match(tag) == RunMatch::Right;
+            if echo.is_none() && !has_right_run && !self.is_text_of_a_file(found, tag) {
                 self.problems
                     .push((ProblemCode::WrongRun, tag.span.clone()));
             }
 
-            own.push(CandidateTag {
+            candidates.push(CandidateTag {
                 tag,
                 is_echo: echo.is_some(),
                 is_ours: *echo == Some(EchoSource::Ours),
             });
         }
-        own
+        candidates
     }
 
-    /// Returns true if a tag says PASS and may be meant. Without a `run`, a document may contain a
-    /// PASS of anyone.
+    /// Returns true if a tag says PASS and may be the agent's verdict. Without a nonce, a PASS in a
+    /// document of the reply does not count, because another author may have written it.
     fn may_pass(&self, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
         tag.value == TagValue::Verdict(ReviewResult::Pass) && !is_document
@@ -170,7 +171,7 @@ impl ResponseBuilder<'_> {
         let is_right = match self.run_match(tag) {
             RunMatch::Right => true,
             RunMatch::Wrong => false,
-            // Without a `run`, documents in the reply may contain verdicts of anyone.
+            // Without a nonce, another author may have written a verdict in a document of the reply.
             RunMatch::Missing => self.context.nonce.is_none() && !self.is_in_block(tag.span.start),
         };
         let is_certain = !contains(&found.possible_thoughts, tag.span.start)
@@ -183,7 +184,7 @@ impl ResponseBuilder<'_> {
         match (self.context.nonce, tag.run.as_deref()) {
             (Some(nonce), Some(run)) if nonce == run => RunMatch::Right,
             (Some(_), Some(_)) => RunMatch::Wrong,
-            // If the prompt has no `run`, none can be wrong.
+            // If the prompt has no nonce, no `run` can be wrong.
             (Some(_) | None, _) => RunMatch::Missing,
         }
     }
@@ -200,8 +201,9 @@ impl ResponseBuilder<'_> {
                 continue;
             }
 
-            // A `run` of another turn is text of a file, or a slip. The answer to a repair decides.
-            let sticks = run != RunMatch::Wrong;
+            // A tag with the `run` of another turn may be copied from a file. Its verdict is not a
+            // lower bound for the answer to a repair.
+            let is_lower_bound = run != RunMatch::Wrong;
             match tag.value {
                 TagValue::Verdict(ReviewResult::Pass) | TagValue::Choice => {}
                 TagValue::Verdict(verdict) => {
@@ -209,15 +211,23 @@ impl ResponseBuilder<'_> {
                         RunMatch::Right => {
                             format!("{verdict} may be in an unclosed thought")
                         }
-                        RunMatch::Wrong => format!("{verdict} has the `run` of another turn"),
-                        RunMatch::Missing if self.context.nonce.is_none() => {
-                            format!("{verdict} is uncertain")
+                        RunMatch::Wrong => {
+                            format!("{verdict} has the `run` attribute of another turn")
                         }
-                        RunMatch::Missing => format!("{verdict} has no `run` of this turn"),
+                        RunMatch::Missing if self.context.nonce.is_none() => {
+                            format!("it is unclear if {verdict} is the agent's own verdict")
+                        }
+                        RunMatch::Missing => {
+                            format!("{verdict} lacks the `run` attribute of this turn")
+                        }
                     };
-                    self.add_doubt(reason, Some(verdict).filter(|_| sticks), tag.span.clone());
+                    self.add_doubt(
+                        reason,
+                        Some(verdict).filter(|_| is_lower_bound),
+                        tag.span.clone(),
+                    );
                 }
-                TagValue::Unreadable(named) => {
+                TagValue::Unreadable(most_severe) => {
                     let values: Vec<&str> = self
                         .grammar
                         .verdicts
@@ -228,18 +238,19 @@ impl ResponseBuilder<'_> {
                         "the <review> tag does not contain one of {}",
                         values.join(", ")
                     );
-                    let stated = named.filter(|verdict| *verdict > ReviewResult::Pass && sticks);
+                    let stated = most_severe
+                        .filter(|verdict| *verdict > ReviewResult::Pass && is_lower_bound);
                     self.add_doubt(reason, stated, tag.span.clone());
                 }
             }
         }
     }
 
-    /// Returns true if a tag may repeat text by others. Such a tag is ignored next to a PASS that
-    /// counts, and is a doubt otherwise.
+    /// Returns true if a tag may repeat text that the agent did not write. Next to a PASS that
+    /// counts, such a tag is ignored. Otherwise it is a doubt.
     fn is_quoted(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
-        // Without a `run`, text of a file and text of the agent look the same.
+        // Without a nonce, the agent's own text may be the same as the text of a file.
         let is_echo = tag.is_ours || (tag.is_echo && self.context.nonce.is_some());
         is_echo || is_document || self.is_text_of_a_file(found, tag)
     }
@@ -277,28 +288,29 @@ impl ResponseBuilder<'_> {
     /// Adds a doubt for a more severe verdict in code, in a quote or in an echo. Without a PASS
     /// that counts, it may be the agent's verdict.
     fn note_quoted(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
-        let severe = |tag: &CandidateTag<'_>| match tag.value {
+        let severe_verdict = |tag: &CandidateTag<'_>| match tag.value {
             TagValue::Verdict(verdict) => {
                 Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass)
             }
             TagValue::Choice | TagValue::Unreadable(_) => None,
         };
         let may_be_meant = |tag: &&CandidateTag<'_>| {
-            self.is_quoted(found, tag) && !self.is_in_block(tag.span.start) && severe(tag).is_some()
+            self.is_quoted(found, tag)
+                && !self.is_in_block(tag.span.start)
+                && severe_verdict(tag).is_some()
         };
         if let Some(tag) = tags
             .iter()
             .filter(may_be_meant)
-            .max_by_key(|tag| severe(tag))
+            .max_by_key(|tag| severe_verdict(tag))
         {
             let reason =
                 "a verdict in code, in a quote or in text of the prompt is uncertain".to_owned();
-            self.add_doubt(reason, severe(tag), tag.span.clone());
+            self.add_doubt(reason, severe_verdict(tag), tag.span.clone());
         }
     }
 
-    /// Returns true if a PASS, the last one of the reply, is where it counts. Otherwise adds the
-    /// reasons.
+    /// Returns true if the last PASS of the reply counts. Otherwise adds the reason to the response.
     fn judge_pass(
         &mut self,
         found: &ScanResult,
@@ -343,7 +355,7 @@ impl ResponseBuilder<'_> {
                 what,
                 span: span.clone(),
             },
-            "it is in code or in a quote",
+            "the action is in code or in a quote",
             again,
         );
     }
@@ -358,7 +370,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns the reason why a PASS does not count.
+    /// Returns the reason why a PASS does not count; `None` if it counts.
     fn pass_fault(
         &self,
         found: &ScanResult,
@@ -374,15 +386,15 @@ impl ResponseBuilder<'_> {
         }
 
         match self.run_match(pass) {
-            RunMatch::Wrong => return Some("PASS has the `run` of another turn"),
+            RunMatch::Wrong => return Some("PASS has the `run` attribute of another turn"),
             RunMatch::Missing if self.context.nonce.is_some() => {
-                return Some("PASS has no `run` of this turn");
+                return Some("PASS lacks the `run` attribute of this turn");
             }
             RunMatch::Right | RunMatch::Missing => {}
         }
 
         if !pass.is_plain {
-            return Some("the tag of PASS may have no attribute other than `run`");
+            return Some("the <review> tag of PASS has an attribute other than `run`");
         }
 
         if found.open {
@@ -396,13 +408,13 @@ impl ResponseBuilder<'_> {
         }
 
         if self.form.partly_converted {
-            return Some("its tag is not written with `<` and `>`");
+            return Some("the <review> tag is not written with `<` and `>`");
         }
         self.last_line_fault(found, names, pass)
     }
 
-    /// Returns the reason if a PASS is not alone on the last line of the reply. Blank lines,
-    /// closing fences, `</message>` and complete blocks may follow it.
+    /// Returns the reason why a PASS is not alone on the last line of the reply; `None` if it is.
+    /// Blank lines, closing fences, `</message>` and complete blocks may follow that line.
     fn last_line_fault(
         &self,
         found: &ScanResult,
@@ -452,7 +464,7 @@ impl ResponseBuilder<'_> {
         introduces.then_some("the line before the verdict ends with a colon")
     }
 
-    /// Returns a span of the text without thoughts, blocks and tags of messages.
+    /// Returns the text of a span without its hidden parts: thoughts, blocks and message tags.
     fn without_cuts(&self, found: &ScanResult, span: Range<usize>) -> String {
         let mut out = String::new();
         let mut at = span.start;
@@ -502,7 +514,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns true if a fence holds only this line.
+    /// Returns true if a fence contains only this line.
     fn is_alone_in_fence(&self, fence: &Range<usize>, line: &Range<usize>) -> bool {
         let text = &self.text[fence.clone()];
         let Some((_, inside)) = text.split_once('\n') else {
@@ -561,8 +573,8 @@ impl ResponseBuilder<'_> {
 
 /// Returns true if a line is indented like a code block.
 fn is_indented(line: &str) -> bool {
-    let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
-    blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum::<usize>() >= 4
+    let indent = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    indent.map(|c| if c == '\t' { 4 } else { 1 }).sum::<usize>() >= 4
 }
 
 fn review_place(span: &Range<usize>) -> EffectPlace {

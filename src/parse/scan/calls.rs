@@ -21,10 +21,10 @@ pub(super) struct ActionTags {
 struct ActionTag {
     at: usize,
     end: usize,
-    /// `None` for another tag, which ends an unclosed action.
+    /// `None` for the opening tag of a message, an update or a thought, which ends an unclosed action.
     call: Option<CallForm>,
     closes: bool,
-    /// Index of the closing tag of an opening tag.
+    /// Index of the closing tag; `None` for a closing or an unclosed tag.
     partner: Option<usize>,
 }
 
@@ -33,12 +33,12 @@ impl ActionTags {
     fn find_after(scanner: &Scanner<'_>, from: usize) -> Self {
         let mut tags: Vec<ActionTag> = Vec::new();
         let mut open: HashMap<CallForm, Vec<usize>> = HashMap::default();
-        let mut behind = from;
+        let mut tag_end = from;
 
         for hit in memchr::memchr_iter(b'<', &scanner.text.as_bytes()[from..]) {
             let at = from + hit;
             // Skip brackets inside the quoted attributes of a tag.
-            if at < behind {
+            if at < tag_end {
                 continue;
             }
 
@@ -51,7 +51,7 @@ impl ActionTags {
             };
             let closes = tag.closes;
             let end = at + tag.length;
-            behind = end;
+            tag_end = end;
 
             match tag.name {
                 TagName::Call(call) => {
@@ -103,14 +103,15 @@ impl ActionTags {
         Some((&self.tags[partner], nested))
     }
 
-    /// Returns the last closing tag of the same form before the next opening tag.
+    /// Returns the last closing tag of the same form before the next opening tag of that form, and
+    /// before the next message, update or thought.
     fn find_last_closer(&self, opener: usize) -> Option<&ActionTag> {
         let call = self.tags[opener].call;
-        // After another opening tag, closing tags belong to that one.
-        let before = |tag: &&ActionTag| tag.call.is_some() && (tag.call != call || tag.closes);
+        // Closing tags after another opening tag belong to that tag.
+        let may_close = |tag: &&ActionTag| tag.call.is_some() && (tag.call != call || tag.closes);
         self.tags[opener + 1..]
             .iter()
-            .take_while(before)
+            .take_while(may_close)
             .filter(|tag| tag.call == call)
             .last()
     }
@@ -152,7 +153,13 @@ impl<'a> Scanner<'a> {
                     .filter(|last| last.at > closer.at);
 
                 if nested {
-                    self.refuse_call(&opener, call, "it contains another action", body, end);
+                    self.refuse_call(
+                        &opener,
+                        call,
+                        "the action contains another action",
+                        body,
+                        end,
+                    );
                 } else if let Some(last) = last
                     && call::read_action(
                         call,
@@ -168,7 +175,7 @@ impl<'a> Scanner<'a> {
                     self.read_call(&opener, call, &body, end);
                 }
             }
-            // An unclosed name in brackets is only a mention.
+            // An unclosed opening tag may be only a mention of the action.
             _ if !self.is_meant(&opener, call) => self.at = start,
             _ => {
                 let end = index
@@ -179,7 +186,7 @@ impl<'a> Scanner<'a> {
                 self.refuse_call(
                     &opener,
                     call,
-                    "it is not closed and may be incomplete",
+                    "the closing tag is missing, so the text may be incomplete",
                     start..end,
                     end,
                 );
@@ -267,7 +274,7 @@ impl<'a> Scanner<'a> {
         });
     }
 
-    /// Reads an update. Its body is opaque and reaches to the last closing tag before the next
+    /// Reads an update. Its body is opaque and extends to the last closing tag before the next
     /// update.
     ///
     /// The body may itself mention the closing tag. Of several closing tags the last one counts if
@@ -291,7 +298,7 @@ impl<'a> Scanner<'a> {
             return;
         }
 
-        let (mut closers, region) = self.update_closers(rest);
+        let (mut closers, region_end) = self.update_closers(rest);
         // A closing tag after a backtick is only mentioned, unless there is no other.
         if closers
             .iter()
@@ -300,14 +307,14 @@ impl<'a> Scanner<'a> {
             closers.retain(|closer| !rest[..closer.start].ends_with('`'));
         }
 
-        let clear = closers.len() < 2 || self.ends_clearly(rest, &closers);
-        let closer = if clear {
+        let is_clear = closers.len() < 2 || self.ends_clearly(rest, &closers);
+        let closer = if is_clear {
             closers.last()
         } else {
             closers.first()
         };
 
-        let closer = closer.cloned().unwrap_or(region..region);
+        let closer = closer.cloned().unwrap_or(region_end..region_end);
         let body = start..start + closer.start;
 
         let read = parse_attributes(opener.attributes);
@@ -320,23 +327,23 @@ impl<'a> Scanner<'a> {
             .map_or(Some(UpdateFormat::Whole), update_format);
 
         let reason = match closers.len() {
-            _ if !opener.complete || read.is_none() => "its opening tag is malformed",
-            _ if opener.empty => "it is empty",
-            0 => "it is not closed and may be incomplete",
-            _ if target.trim().is_empty() => "its target is missing or unclear",
-            _ if format.is_none() => "its format is neither `whole` nor `diff`",
-            _ if !clear => "it is closed more than once, so its end is unclear",
+            _ if !opener.complete || read.is_none() => "the opening tag is malformed",
+            _ if opener.empty => "the update is empty",
+            0 => "the closing tag is missing, so the text may be incomplete",
+            _ if target.trim().is_empty() => "the target is missing or unclear",
+            _ if format.is_none() => "the format is neither `whole` nor `diff`",
+            _ if !is_clear => "there are several closing tags, so the end is unclear",
             _ => "",
         };
 
-        if let (false, Some(last)) = (clear, closers.last()) {
-            // The text up to the last closing tag may still belong to it.
+        if let (false, Some(last)) = (is_clear, closers.last()) {
+            // The text up to the last closing tag may still belong to the update.
             self.found
                 .unclear
                 .push(start + closer.end..start + last.end);
         }
 
-        self.found.open |= closers.is_empty() && region == rest.len();
+        self.found.open |= closers.is_empty() && region_end == rest.len();
         let what = EffectKind::update(target);
         let span = self.at..start + closer.end;
 
@@ -349,6 +356,7 @@ impl<'a> Scanner<'a> {
             }) {
                 self.add_problem(ProblemCode::UnknownAttribute, self.at..start);
             }
+            // A newline right after the opening tag is not part of the content.
             let skip = usize::from(self.text[body.clone()].starts_with('\n'));
             let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
             let content = self.text[body.start + skip..body.end].to_owned();
@@ -374,14 +382,14 @@ impl<'a> Scanner<'a> {
         };
 
         let between = &text[first.end..last.start];
-        let update = |name: TagName| name == TagName::Update;
+        let is_update = |name: TagName| name == TagName::Update;
         let mut tags = memchr::memchr_iter(b'<', between.as_bytes());
 
         ends_alone(text, closers)
             && !tags.any(|at| {
                 self.names
                     .read_tag(&between[at..])
-                    .is_some_and(|tag| !update(tag.name))
+                    .is_some_and(|tag| !is_update(tag.name))
             })
     }
 
@@ -389,9 +397,9 @@ impl<'a> Scanner<'a> {
     /// end.
     fn update_closers(&self, text: &str) -> (Vec<Range<usize>>, usize) {
         let mut closers: Vec<Range<usize>> = Vec::new();
-        // End of the examined text, and whether its last line is blank so far.
+        // End of the examined text, and true if its last line is blank so far.
         let mut seen = 0;
-        let mut blank = true;
+        let mut is_blank = true;
         for at in memchr::memchr_iter(b'<', text.as_bytes()) {
             // Skip brackets inside the quoted attributes of a closing tag.
             if at < seen {
@@ -408,7 +416,7 @@ impl<'a> Scanner<'a> {
                 }) => {
                     closers.push(at..at + length);
                     seen = at + length;
-                    blank = true;
+                    is_blank = true;
                 }
                 Some(Tag {
                     name: TagName::Update,
@@ -417,11 +425,11 @@ impl<'a> Scanner<'a> {
                     ..
                 }) => {
                     let stretch = &text[seen..at];
-                    blank = match stretch.rfind('\n') {
+                    is_blank = match stretch.rfind('\n') {
                         Some(line) => stretch[line..].trim().is_empty(),
-                        None => blank && stretch.trim().is_empty(),
+                        None => is_blank && stretch.trim().is_empty(),
                     };
-                    if blank || !closers.is_empty() {
+                    if is_blank || !closers.is_empty() {
                         return (closers, at);
                     }
                     // In the middle of a line, the tag is only mentioned.
@@ -455,11 +463,11 @@ fn is_update_attribute(attribute: &str) -> bool {
 
 /// Returns the format that an update names; `None` if it is unclear.
 fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
-    let named = attributes
+    let has_format = attributes
         .pairs
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("format"));
-    if named {
+    if has_format {
         attributes.get("format").and_then(UpdateFormat::read)
     } else {
         Some(UpdateFormat::Whole)
@@ -469,15 +477,17 @@ fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
 /// Returns true if the last of several closing tags is alone on its line, and no other is. Then the
 /// others are text.
 fn ends_alone(text: &str, closers: &[Range<usize>]) -> bool {
-    let blank = |c: char| c != '\n' && c.is_whitespace();
-    let alone = |closer: &Range<usize>| {
-        let after = text[closer.end..].trim_start_matches(blank);
-        text[..closer.start].trim_end_matches(blank).ends_with('\n')
+    let is_space = |c: char| c != '\n' && c.is_whitespace();
+    let is_alone = |closer: &Range<usize>| {
+        let after = text[closer.end..].trim_start_matches(is_space);
+        text[..closer.start]
+            .trim_end_matches(is_space)
+            .ends_with('\n')
             && (after.is_empty() || after.starts_with('\n'))
     };
 
     let Some((last, others)) = closers.split_last() else {
         return false;
     };
-    alone(last) && !others.iter().any(alone)
+    is_alone(last) && !others.iter().any(is_alone)
 }

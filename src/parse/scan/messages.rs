@@ -1,4 +1,4 @@
-//! Messages: the text for people, and its end if the closing tag is missing.
+//! Messages: the text for the user, and its end if the closing tag is missing.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::parse::tag::Tag;
 pub(in crate::parse) struct MessageSpan {
     /// The text between the tags.
     pub(in crate::parse) span: Range<usize>,
-    /// Set if a tag closes it.
+    /// Set if the message has a closing tag.
     pub(in crate::parse) closed: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Scanner<'a> {
     pub(super) fn close_message(&mut self, tag: Tag<'a>) {
         let span = self.at..self.at + tag.length;
         let Some(open) = &mut self.message else {
-            return self.stray_closer(tag);
+            return self.skip_stray_closer(tag);
         };
 
         open.depth -= 1;
@@ -76,8 +76,8 @@ impl<'a> Scanner<'a> {
         self.skip_tag(span);
     }
 
-    /// Ends an unclosed message at the end of the scan. It reaches to the next message tag, to the
-    /// next other tag, or to the end.
+    /// Ends an unclosed message at the end of the scan. The message extends to the next message tag,
+    /// to the next element that is not part of a message, or to the end.
     pub(super) fn end_message(&mut self) {
         let Some(OpenMessage { start, inside, .. }) = self.message.take() else {
             return;

@@ -1,4 +1,4 @@
-//! A run of backticks that may open a code span. Only its closing run decides.
+//! A run of backticks that may open a code span. It does only if a closing run follows.
 
 use super::{Enclosure, StreamPosition, StreamReader};
 use crate::parse::quoted_lines::starts_block;
@@ -7,7 +7,7 @@ use crate::text::markdown::Fence;
 /// Maximum length of a code span before the run is treated as text.
 const MAX_SPAN_BYTES: usize = 2000;
 
-/// Text after a run of backticks.
+/// Text after a run of backticks, while it may be code or not.
 #[derive(Debug)]
 pub(super) struct PendingCode {
     /// Length of the run.
@@ -15,12 +15,12 @@ pub(super) struct PendingCode {
     /// Fence that the run opens if no other backtick is on its line.
     opener: Option<Fence>,
     text: String,
-    /// Length of the text that was shown. The rest waits from the first `<` on, where it matters
-    /// whether this is code.
+    /// Length of the text that was shown. From the first `<` on, text is held back until it is clear
+    /// that it is code or that it is not.
     shown: usize,
-    /// Length of the text that was searched for the closing run, and the number of backticks at its
-    /// end.
-    looked: usize,
+    /// Length of the text that was searched for the closing run.
+    searched: usize,
+    /// Number of backticks at the end of the searched text.
     run: usize,
     /// Start of a line that may or may not belong to the same paragraph.
     line: Option<usize>,
@@ -45,7 +45,7 @@ impl PendingCode {
             opener,
             text: String::new(),
             shown: 0,
-            looked: 0,
+            searched: 0,
             run: 0,
             line: None,
             ticks: false,
@@ -61,8 +61,8 @@ impl PendingCode {
             self.line = None;
         }
 
-        for (at, c) in self.text[self.looked..].char_indices() {
-            let at = self.looked + at;
+        for (at, c) in self.text[self.searched..].char_indices() {
+            let at = self.searched + at;
             if c == '`' {
                 self.opener = None;
                 self.run += 1;
@@ -74,7 +74,7 @@ impl PendingCode {
             self.run = 0;
             if c == '\n' {
                 if thought {
-                    // In a thought, a span ends on its line.
+                    // In a thought, a code span cannot continue on the next line.
                     return Some(CodeEnd::Text);
                 }
                 if let Some(fence) = self.opener {
@@ -85,11 +85,11 @@ impl PendingCode {
             }
         }
 
-        self.looked = self.text.len();
-        (self.looked >= MAX_SPAN_BYTES).then_some(CodeEnd::Text)
+        self.searched = self.text.len();
+        (self.searched >= MAX_SPAN_BYTES).then_some(CodeEnd::Text)
     }
 
-    /// Returns true if the paragraph ends before a line; `None` while that is open.
+    /// Returns true if the paragraph ends before a line; `None` while that is undecided.
     fn ends_paragraph(&mut self, start: usize) -> Option<bool> {
         let line = &self.text[start..];
         let last = line.chars().next_back()?;
@@ -101,15 +101,15 @@ impl PendingCode {
             return matches!(last, '`' | '\n').then_some(last == '\n');
         }
 
-        let mark = last.is_whitespace() || last.is_ascii_digit() || "-*+.)~".contains(last);
-        if last == '`' || (mark && last != '\n' && !line.contains('`')) {
+        let is_marker = last.is_whitespace() || last.is_ascii_digit() || "-*+.)~".contains(last);
+        if last == '`' || (is_marker && last != '\n' && !line.contains('`')) {
             return None;
         }
 
-        let block = starts_block(line);
+        let is_block = starts_block(line);
         // A run of backticks opens a fence, unless another one is on its line.
-        self.ticks = block && last != '\n' && !starts_block(&format!("{line}`"));
-        (!self.ticks).then_some(block)
+        self.ticks = is_block && last != '\n' && !starts_block(&format!("{line}`"));
+        (!self.ticks).then_some(is_block)
     }
 
     /// Decides at the end of the reply.

@@ -3,13 +3,13 @@
 use crate::parse::tag::TagNames;
 use crate::text::invisible::is_invisible;
 
-/// Maximum length of a name, including blanks and a prefix.
+/// Maximum length of a name, including white space and a prefix.
 const MAX_NAME_BYTES: usize = 100;
 
 /// Maximum length of a tag, the same as in `tag.rs`.
 const MAX_TAG_BYTES: usize = 2000;
 
-/// Maximum number of blanks and invisible characters before a name.
+/// Maximum number of white-space and invisible characters before a name.
 const MAX_BLANKS: usize = 4;
 
 /// Opening marks of comments and CDATA.
@@ -26,7 +26,7 @@ pub(super) struct PendingTag {
     known: bool,
     blanks: usize,
     quote: Option<char>,
-    /// Last character after the name that is not a blank.
+    /// Last character after the name that is not a space.
     last: char,
 }
 
@@ -51,9 +51,9 @@ impl PendingTag {
                 |opener: &str| opener.len() > self.text.len() && opener.starts_with(&self.text);
             return begins(COMMENT_OPENER) || begins(CDATA_OPENER);
         } else if self.known {
-            self.in_attributes(c)
+            self.push_attribute_char(c)
         } else {
-            self.in_name(c, names)
+            self.push_name_char(c, names)
         };
         self.text.push(c);
         waits
@@ -65,25 +65,26 @@ impl PendingTag {
                 }
     }
 
-    fn in_name(&mut self, c: char, names: &TagNames) -> bool {
-        let blank = matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
+    /// Tracks the name of the tag. Returns true while more characters are needed.
+    fn push_name_char(&mut self, c: char, names: &TagNames) -> bool {
+        let is_space = matches!(c, ' ' | '\t' | '\u{A0}') || is_invisible(c);
         match c {
             '/' if !self.named && !self.text.contains('/') => true,
             _ if matches!(self.text.as_str(), "<" | "</") => {
                 self.named = c.is_ascii_alphabetic();
-                self.blanks += usize::from(blank);
-                self.named || blank
+                self.blanks += usize::from(is_space);
+                self.named || is_space
             }
             c if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => {
                 self.named = true;
                 true
             }
-            // The text before it was a prefix.
+            // The text before the colon was a prefix.
             ':' if self.named => {
                 self.named = false;
                 true
             }
-            _ if blank && !self.named => {
+            _ if is_space && !self.named => {
                 self.blanks += 1;
                 self.blanks <= MAX_BLANKS
             }
@@ -93,7 +94,7 @@ impl PendingTag {
                 self.known = names.read_tag(&format!("{}>", self.text)).is_some();
                 let ends = matches!(c, '>' | '/' | '<' | '=') || c.is_whitespace();
                 if self.known {
-                    ends && self.in_attributes(c)
+                    ends && self.push_attribute_char(c)
                 } else {
                     c == '\u{A0}'
                 }
@@ -101,8 +102,9 @@ impl PendingTag {
         }
     }
 
-    /// Tracks the quotes of attributes: a bracket in quotes does not end the tag.
-    fn in_attributes(&mut self, c: char) -> bool {
+    /// Tracks the quotes of attributes: a bracket in quotes does not end the tag. Returns true while
+    /// more characters are needed.
+    fn push_attribute_char(&mut self, c: char) -> bool {
         match (self.quote, c) {
             (_, '\n') | (None, '<' | '>') => return false,
             (Some(open), _) if open == c => self.quote = None,

@@ -7,10 +7,10 @@ impl StreamReader {
     pub(super) fn apply_tag(&mut self, tag: &Tag<'_>, text: &str) -> bool {
         match self.inside.clone() {
             Enclosure::Reply => {
-                self.in_reply(tag, text);
+                self.apply_in_reply(tag, text);
                 true
             }
-            Enclosure::Thought { depth } => self.in_thought(tag, text, depth),
+            Enclosure::Thought { depth } => self.apply_in_thought(tag, text, depth),
             Enclosure::Element {
                 name: TagName::Update,
                 may_be_mention,
@@ -36,9 +36,9 @@ impl StreamReader {
                 cut,
             } => {
                 if cut {
-                    self.in_cut(tag, text)
+                    self.apply_in_unclosed_call(tag, text)
                 } else {
-                    self.in_call(tag, text, name, depth, may_be_mention)
+                    self.apply_in_call(tag, text, name, depth, may_be_mention)
                 }
             }
             Enclosure::Marker { name, .. } => {
@@ -57,7 +57,7 @@ impl StreamReader {
         }
     }
 
-    fn in_reply(&mut self, tag: &Tag<'_>, text: &str) {
+    fn apply_in_reply(&mut self, tag: &Tag<'_>, text: &str) {
         if tag.is_generic(self.shown.last(), text) {
             self.take(text);
             return;
@@ -69,12 +69,12 @@ impl StreamReader {
             }
             (TagName::Message, false) if tag.complete => {
                 self.messages += 1;
-                self.bound_message(1);
+                self.end_part_at_message(1);
             }
             (TagName::Message, true) => {
                 self.messages = self.messages.saturating_sub(1);
                 self.closed = true;
-                self.bound_message(0);
+                self.end_part_at_message(0);
             }
             (TagName::Update, false) => {
                 self.open_element(tag, text, tag.complete && tag.attributes.trim().is_empty())
@@ -117,15 +117,15 @@ impl StreamReader {
         }
     }
 
-    /// Shows a tag that is text. A line may start after it.
+    /// Shows a tag as plain text. The text after it is read like the start of a line.
     fn show_tag(&mut self, text: &str) {
         self.take(text);
         self.start_line();
     }
 
-    /// Starts or ends a part at the outermost tags of a message. `outermost` is the number of open
-    /// messages there.
-    fn bound_message(&mut self, outermost: usize) {
+    /// Ends the current part of the visible text at the outermost tags of a message. `outermost` is
+    /// the number of open messages after such a tag: 1 for an opening tag, 0 for a closing one.
+    fn end_part_at_message(&mut self, outermost: usize) {
         if self.messages == outermost {
             self.shown.end_part();
             if !self.ended {
@@ -159,7 +159,7 @@ impl StreamReader {
         self.start_line();
     }
 
-    fn in_thought(&mut self, tag: &Tag<'_>, text: &str, depth: usize) -> bool {
+    fn apply_in_thought(&mut self, tag: &Tag<'_>, text: &str, depth: usize) -> bool {
         let unclosed = self.unclosed.contains(&TagName::Thinking);
         match (tag.name, tag.closes) {
             (TagName::Thinking, true) if depth == 1 => {
@@ -168,7 +168,7 @@ impl StreamReader {
             }
             (TagName::Thinking, true) => {
                 self.inside = Enclosure::Thought { depth: depth - 1 };
-                // If tags do not pair, the last one closes.
+                // If the tags do not pair, the last closing tag ends the thought.
                 self.hidden = (!unclosed).then(String::new);
                 return true;
             }
@@ -178,7 +178,7 @@ impl StreamReader {
                 self.again.push_str(text);
                 return true;
             }
-            // If nothing closes it, a message ends a thought.
+            // If no tag closes the thought, this message ends it.
             (TagName::Message, false) if tag.complete => {
                 self.hidden.get_or_insert_default();
             }
@@ -188,7 +188,7 @@ impl StreamReader {
         true
     }
 
-    fn in_call(
+    fn apply_in_call(
         &mut self,
         tag: &Tag<'_>,
         text: &str,
@@ -226,7 +226,7 @@ impl StreamReader {
     }
 
     /// Ends an unclosed action at the next tag.
-    fn in_cut(&mut self, tag: &Tag<'_>, text: &str) -> bool {
+    fn apply_in_unclosed_call(&mut self, tag: &Tag<'_>, text: &str) -> bool {
         if ends_call(tag) {
             self.leave_element();
             self.again.push_str(text);
@@ -234,14 +234,14 @@ impl StreamReader {
         ends_call(tag)
     }
 
-    /// Treats an element that a message opens and does not close as a mention of its name.
+    /// Treats an element that is still open at the end of its message as a mention of its name.
     fn settle_mention(&mut self, tag: &Tag<'_>, text: &str) -> bool {
-        let may_be_mention = self.messages > 0 && tag.name == TagName::Message && tag.closes;
-        if may_be_mention {
+        let is_mention = self.messages > 0 && tag.name == TagName::Message && tag.closes;
+        if is_mention {
             self.reread_hidden();
             self.again.push_str(text);
         }
-        may_be_mention
+        is_mention
     }
 
     /// Reads hidden text again, because its element is not closed.

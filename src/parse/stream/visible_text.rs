@@ -3,14 +3,15 @@
 /// Separator between two parts of a message.
 const PART_SEPARATOR: &str = "\n\n";
 
-/// Text that is ready to be shown. Blanks wait for the next text, so that none are at an end.
+/// Text that is ready to be shown. White space is held back until more text follows, so that no
+/// part starts or ends with it.
 #[derive(Debug, Default)]
 pub(super) struct VisibleText {
     ready: String,
-    /// Blanks after the last text.
-    blanks: String,
+    /// White space after the last text.
+    trailing_space: String,
     /// Set once any text was shown.
-    any: bool,
+    has_shown: bool,
     /// Set if the current part has text.
     inside: bool,
     /// The last character that was added.
@@ -28,18 +29,18 @@ impl VisibleText {
         let visible = text.trim_end();
 
         if !visible.is_empty() {
-            if !self.inside && self.any {
+            if !self.inside && self.has_shown {
                 self.ready.push_str(PART_SEPARATOR);
             }
-            self.ready.push_str(&self.blanks);
-            self.blanks.clear();
+            self.ready.push_str(&self.trailing_space);
+            self.trailing_space.clear();
             self.ready.push_str(visible);
-            self.any = true;
+            self.has_shown = true;
             self.inside = true;
         }
 
         if self.inside {
-            self.blanks.push_str(&text[visible.len()..]);
+            self.trailing_space.push_str(&text[visible.len()..]);
         }
     }
 
@@ -50,7 +51,7 @@ impl VisibleText {
 
     /// Ends a part: the next text is separated from it.
     pub(super) fn end_part(&mut self) {
-        self.blanks.clear();
+        self.trailing_space.clear();
         self.inside = false;
     }
 

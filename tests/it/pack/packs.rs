@@ -149,7 +149,7 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "mix",
             "<action type=\"note_weight\"><target>weights.md</target><content>x</content>",
-            "it is not closed",
+            "the closing tag is missing",
         ),
         (
             "mix",

@@ -77,7 +77,7 @@ fn repair_names_the_line_and_the_rule() {
         ),
         (
             format!("Fine.\n{plain}"),
-            "line 2: PASS has no `run` of this turn",
+            "line 2: PASS lacks the `run` attribute of this turn",
         ),
         (
             format!("# NEEDS_CHANGES\n\n{}", tag("PASS")),
@@ -89,7 +89,7 @@ fn repair_names_the_line_and_the_rule() {
         ),
         (
             "Fine.\n<review>NEEDS_CHANGES</review>".to_owned(),
-            "line 2: NEEDS_CHANGES has no `run` of this turn",
+            "line 2: NEEDS_CHANGES lacks the `run` attribute of this turn",
         ),
     ] {
         let repair = repair(&reply, &review).unwrap();
@@ -131,7 +131,7 @@ fn verdict_repair_includes_the_reply_but_not_the_prompt() {
     let form = tag("PASS|NEEDS_CHANGES|MAJOR_ISSUES");
     assert_eq!(
         prompt.instructions(),
-        format!("line 5: NEEDS_CHANGES has no `run` of this turn\n\n{form}")
+        format!("line 5: NEEDS_CHANGES lacks the `run` attribute of this turn\n\n{form}")
     );
 
     // A repair prompt that comes back as its own answer is not a verdict.
@@ -151,7 +151,7 @@ fn parts_repair_includes_the_prompt_and_the_reply() {
     assert_eq!(repair.kind, RepairKind::Parts);
     assert_eq!(
         repair.complaints,
-        ["line 2: action save_decision: it is not closed and may be incomplete"]
+        ["line 2: action save_decision: the closing tag is missing, so the text may be incomplete"]
     );
 
     let original = UnifiedPrompt::new("Save it.")

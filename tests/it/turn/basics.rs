@@ -279,7 +279,7 @@ fn truncated_reply_keeps_the_mode() {
     let run = turn(&project, "plan", "x", &[]);
     assert!(
         run.stderr
-            .contains("refused    content_update proposal.md: it is not closed"),
+            .contains("refused    content_update proposal.md: the closing tag is missing"),
         "{}",
         run.stderr
     );
