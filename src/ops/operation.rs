@@ -6,63 +6,63 @@ use crate::models::{
     ContextItem, Effect, Finding, Marker, OperationId, ReviewResult, StepResult, TurnStart,
 };
 
-/// An operation that packs call by its name. It also implements [`Inspect`], [`Act`] or both.
+/// An operation that packs call by name. Every operation also implements [`Inspect`], [`Act`] or both.
 pub trait Operation {
-    /// Returns the name by which packs call it.
+    /// Returns the name by which packs call the operation.
     fn id(&self) -> OperationId;
 
-    /// Returns true if it works only in a session that was opened as a change.
+    /// Returns true if the operation works only in a session that was opened as a change.
     ///
     /// Without a change, such an operation refuses the turn in [`Inspect::inspect`], and plans no step in
-    /// [`Act::plan_always`]; the user is warned that it is left out.
+    /// [`Act::plan_always`]; the user is warned that it is skipped.
     fn needs_change(&self) -> bool {
         false
     }
 }
 
-/// An operation that a mode names under `before`: it looks at something, and may refuse the turn.
+/// An operation that a mode names under `before`: it collects context for the prompt, and may refuse the turn.
 pub trait Inspect: Operation {
     /// Inspects the site before a turn.
     ///
     /// # Errors
     ///
-    /// The reason why the turn is refused.
+    /// Fails if the turn is refused; the message gives the reason.
     fn inspect(&self, site: &Site<'_>) -> Result<Inspection>;
 
     /// Returns the part of the inspection that needs neither running nor writing anything, for `agentd prompt`.
     ///
     /// # Errors
     ///
-    /// The reason why it cannot be determined.
+    /// Fails if the preview cannot be computed.
     fn preview(&self, _site: &Site<'_>) -> Result<Inspection> {
         Ok(Inspection::default())
     }
 }
 
-/// An operation that a mode names under `after` or `finish`: it does something after a turn.
+/// An operation that a mode names under `after` or `finish`: it runs after a turn.
 ///
 /// Its steps are recorded before they are run, and are run again after a crash. [`Act::run`] must therefore be
-/// idempotent: it looks for what an interrupted run has done, and leaves that as it is.
+/// idempotent: it detects the work of an interrupted run, and does not repeat it.
 ///
-/// By default it is run when a reply asks for it, by an action or an update. One that is run after every turn
-/// implements [`Act::plan_always`].
+/// By default, an operation runs when a reply requests it with an action or an update. An operation that runs after
+/// every turn implements [`Act::plan_always`].
 pub trait Act: Operation {
-    /// Returns true if an action of a reply may ask for the operation.
+    /// Returns true if an action of a reply may request the operation.
     ///
-    /// False for one that must only run when agentd itself plans it, such as `git.merge`: an agent must not choose when
-    /// it runs, nor its content.
+    /// False for an operation that only agentd itself may plan, such as `git.merge`: an agent must not decide when it
+    /// runs or with which content.
     fn can_be_requested(&self) -> bool {
         true
     }
 
-    /// Plans the step that is run after every turn, whatever the reply asks for.
+    /// Plans the step that is run after every turn, whatever the reply requests.
     ///
-    /// Returns `None` if nothing is to be done, and for an operation that is only run on request.
+    /// Returns `None` if there is nothing to do, and for an operation that only runs on request.
     fn plan_always(&self, _site: &Site<'_>, _end: &TurnEnd<'_>) -> Option<Step> {
         None
     }
 
-    /// Plans the step that an effect of a reply asks for.
+    /// Plans the step for an effect that a reply requests.
     ///
     /// `earlier` is the step that an earlier effect of the same reply planned for the same target.
     fn plan_effect(
@@ -75,11 +75,12 @@ pub trait Act: Operation {
         Step::on_request(effect, None)
     }
 
-    /// Runs a step that this operation has planned. A failure is a result that is not done and gives the reason.
+    /// Runs a step that this operation has planned. If the step fails, returns a result that is not done, with the
+    /// reason.
     ///
     /// # Errors
     ///
-    /// Only a failure after which the turn cannot continue at all, such as a stop by the user.
+    /// Fails only if the turn cannot continue at all, for example because the user stopped it.
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult>;
 }
 
@@ -97,9 +98,9 @@ pub struct Inspection {
 pub struct TurnEnd<'a> {
     /// The turn as it was started.
     pub started: &'a TurnStart,
-    /// Markers of the reply that count.
+    /// Valid markers of the reply.
     pub markers: &'a [Marker],
-    /// Verdict of the reply, if it holds one.
+    /// Verdict of the reply, if it has one.
     pub verdict: Option<ReviewResult>,
     /// Findings of the turn; `None` in a mode that records none.
     pub findings: Option<&'a [Finding]>,

@@ -1,4 +1,4 @@
-//! Summary of a project by the files at its root, for the draft of `agentd/project.md`.
+//! Summary of a project from the files at its root, for the draft of `agentd/project.md`.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::error::Result;
 /// Summary of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectSummary {
-    /// The project's name.
+    /// Name in the project's manifest, or else of its root folder.
     pub title: String,
-    /// The first paragraph of its README.
+    /// First paragraph of the README, or else the description in the manifest.
     pub summary: Option<String>,
-    /// Languages and tools.
+    /// Languages and build tools.
     pub stack: Vec<String>,
-    /// Commands that build and test it.
+    /// Commands that build and test the project.
     pub commands: Vec<String>,
-    /// The entries at its root.
+    /// Names of the entries at the root; folders end with `/`.
     pub layout: Vec<String>,
     /// Files with guidelines for contributors and agents.
     pub guides: Vec<String>,
@@ -43,6 +43,9 @@ const STACK_FILES: [(&str, &str, &[&str]); 11] = [
     ),
 ];
 
+/// Maximum number of entries in [`ProjectSummary::layout`].
+const MAX_LISTED_ENTRIES: usize = 40;
+
 /// Files with guidelines for contributors and agents.
 const GUIDE_FILES: [&str; 7] = [
     "CONTRIBUTING.md",
@@ -54,13 +57,13 @@ const GUIDE_FILES: [&str; 7] = [
     "rustfmt.toml",
 ];
 
-/// Summarizes a project by the files at its root.
+/// Summarizes a project from the files at its root.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be listed. Files that cannot be read are skipped.
+/// `FileUnusable` if the root cannot be listed. Files that cannot be read are skipped.
 pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
-    let text = |name: &str| read_project_text(root, name).ok().flatten();
+    let read_file = |name: &str| read_project_text(root, name).ok().flatten();
     let mut found = ProjectSummary::default();
     for (name, stack, commands) in STACK_FILES {
         if !root.join(name).is_file() || found.stack.iter().any(|known| known == stack) {
@@ -74,10 +77,10 @@ pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
     found
         .commands
         .extend(detect_checks(root).into_iter().map(|check| check.run));
-    let scripts = text("package.json")
+    let scripts = read_file("package.json")
         .map(|json| npm_scripts(&json))
         .unwrap_or_default();
-    let targets = text("Makefile")
+    let targets = read_file("Makefile")
         .map(|makefile| make_targets(&makefile))
         .unwrap_or_default();
     for command in scripts.into_iter().chain(targets) {
@@ -85,14 +88,14 @@ pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
             found.commands.push(command);
         }
     }
-    let manifest = text("Cargo.toml")
-        .or_else(|| text("pyproject.toml"))
+    let manifest = read_file("Cargo.toml")
+        .or_else(|| read_file("pyproject.toml"))
         .unwrap_or_default();
     let value = |key| manifest_value(&manifest, key);
     found.title = value("name").unwrap_or_else(|| title(root));
     let readme = ["README.md", "README", "readme.md"]
         .into_iter()
-        .find_map(text);
+        .find_map(read_file);
     found.summary = readme
         .and_then(|text| first_paragraph(&text))
         .or_else(|| value("description"));
@@ -101,7 +104,7 @@ pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
         .filter(|name| root.join(name).is_file())
         .map(|&name| name.to_owned())
         .collect();
-    found.layout = top_level(root, 40)?;
+    found.layout = top_level(root, MAX_LISTED_ENTRIES)?;
     Ok(found)
 }
 

@@ -9,14 +9,14 @@ use crate::models::{Effect, OperationId, StepResult, TurnStart};
 
 /// The operations that packs may name.
 ///
-/// A program adds its own to the shipped ones:
+/// A program can add its own operations to the shipped ones:
 ///
 /// ```
 /// use agentd::ops::{Act, Operation, Operations, Site, Step};
 /// use agentd::Result;
 /// use agentd::models::{OperationId, StepResult};
 ///
-/// /// Prints what a reply asks to print.
+/// /// Prints the content of a request.
 /// struct Print(OperationId);
 ///
 /// impl Operation for Print {
@@ -92,7 +92,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `NameInvalid` if an inspecting operation of this name is registered already.
+    /// `NameInvalid` if an inspecting operation of this name is already registered.
     pub fn register_inspect(
         &mut self,
         operation: impl Inspect + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `NameInvalid` if an acting operation of this name is registered already.
+    /// `NameInvalid` if an acting operation of this name is already registered.
     pub fn register_act(&mut self, operation: impl Act + Send + Sync + 'static) -> Result<()> {
         let id = operation.id();
         if self.find_act(id.as_str()).is_ok() {
@@ -142,7 +142,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` if there is none, or it only acts; the hint lists the right ones.
+    /// `UnknownOperation` if it is not registered, or only acts; the hint lists the inspecting operations.
     pub fn find_inspect(&self, name: &str) -> Result<&dyn Inspect> {
         let found = self
             .inspecting
@@ -165,7 +165,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` if there is none, or it only inspects; the hint lists the right ones.
+    /// `UnknownOperation` if it is not registered, or only inspects; the hint lists the acting operations.
     pub fn find_act(&self, name: &str) -> Result<&dyn Act> {
         let found = self
             .acting
@@ -188,7 +188,8 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` if there is none, or an action may not ask for it; the hint lists the right ones.
+    /// `UnknownOperation` if it is not registered, or if actions cannot request it; the hint lists the operations that
+    /// they can request.
     pub fn find_requested(&self, name: &str) -> Result<&dyn Act> {
         let can_be_requested = |operation: &OperationId| {
             self.find_act(operation.as_str())
@@ -212,12 +213,12 @@ impl Operations {
         self.with_name(name).next().is_some()
     }
 
-    /// Checks the names of a mode's operations: those under `before`, those under `after` and `finish`, and those of its
-    /// actions.
+    /// Checks the names of a mode's operations: those under `before`, those under `after` and `finish`, and those of
+    /// its actions.
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` for the first one that is missing or of the wrong kind.
+    /// `UnknownOperation` for the first operation that is not registered or of the wrong kind.
     pub fn check_names<'n>(
         &self,
         before: impl IntoIterator<Item = &'n OperationId>,
@@ -236,11 +237,11 @@ impl Operations {
         Ok(())
     }
 
-    /// Returns those of some operations that need a session which was opened as a change.
+    /// Returns the operations among `names` that need a session opened as a change.
     ///
     /// # Errors
     ///
-    /// `UnknownOperation`.
+    /// `UnknownOperation` if a name is not registered.
     pub fn needing_change<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<&'n str>> {
         let mut needing = Vec::new();
         for name in names {
@@ -260,7 +261,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `UnknownOperation`.
+    /// `UnknownOperation` if there is no acting operation of this name.
     pub fn plan_always(
         &self,
         name: &str,
@@ -270,14 +271,14 @@ impl Operations {
         Ok(self.find_act(name)?.plan_always(site, end))
     }
 
-    /// Plans the steps that a reply asks for.
+    /// Plans the steps for the effects that a reply requests.
     ///
-    /// Each is planned on the content that its target had when the prompt was made, if that is known, or has now. A
-    /// later effect on the same target is planned on the result of the earlier one.
+    /// Each step is planned against the content that its target had when the prompt was created, or against the current
+    /// content if that is unknown. A later effect on the same target is planned against the result of the earlier one.
     ///
     /// # Errors
     ///
-    /// `UnknownOperation`.
+    /// `UnknownOperation` for an effect of an operation that actions cannot request.
     pub fn plan_effects(
         &self,
         site: &Site<'_>,
@@ -305,7 +306,7 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// `UnknownOperation`, and whatever prevents the turn from continuing.
+    /// `UnknownOperation` if there is no such acting operation; errors of [`Act::run`].
     pub fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
         let operation = self.find_act(step.operation.as_str())?;
         match &step.refused {
@@ -314,7 +315,7 @@ impl Operations {
         }
     }
 
-    /// Returns the operations of a name: at most one that inspects and one that acts.
+    /// Returns the operations with a name: at most one that inspects and one that acts.
     fn with_name<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o dyn Operation> {
         let inspecting = self
             .inspecting

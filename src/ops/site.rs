@@ -15,9 +15,9 @@ use crate::models::{
 pub struct Site<'a> {
     /// Folder of the project: the change's worktree if there is a change, else the user's working tree.
     pub root: &'a Path,
-    /// The session, if one was named.
+    /// Session of the turn, if the request names one.
     pub session: Option<&'a SessionId>,
-    /// The change that the session was opened as, if it was.
+    /// The change, if the session was opened as one.
     pub change: Option<ChangeSite<'a>>,
     /// State of the session, and the pack's description of it; `None` where no operation may change it.
     pub chat: Option<ChatSite<'a>>,
@@ -67,8 +67,8 @@ impl<'a> Site<'a> {
     ///
     /// # Errors
     ///
-    /// `ChangeNotFound` if the session was not opened as a change. An operation must pass it on, because skipping what
-    /// a mode declares would go unnoticed.
+    /// `ChangeNotFound` if the session was not opened as a change. The operation must return this error: otherwise an
+    /// operation that a mode declares would be skipped silently.
     pub fn require_change(
         &self,
         operation: &OperationId,
@@ -79,7 +79,7 @@ impl<'a> Site<'a> {
 
         let (why, name) = match self.session {
             Some(session) => (format!("`{session}` is not a change"), session.as_str()),
-            None => ("none was given".to_owned(), "NAME"),
+            None => ("no session was passed".to_owned(), "NAME"),
         };
         let message = format!("{operation} needs the branch of a change: {why}");
         let hint = format!(
@@ -100,19 +100,19 @@ pub struct ChangeSite<'a> {
     pub opened: &'a ChangeOrigin,
     /// Current state of the session.
     pub state: &'a State,
-    /// Patterns of files in the change's folder that the prompt shows anyway.
+    /// Patterns of files in the change's folder that the prompt already shows.
     pub artifacts: &'a [String],
     /// Report of the last checks, if they failed.
     pub failed: Option<&'a str>,
     /// Open findings that concern the mode.
     pub findings: &'a [Finding],
-    /// The project's checks and the way they are run.
+    /// The project's checks, with their environment and limits.
     pub checks: CheckJob<'a>,
-    /// Returns true for the path of a file whose name says that it holds secrets.
+    /// Returns true for the path of a file whose name suggests secrets.
     pub holds_secrets: fn(&str) -> bool,
-    /// Patterns of files that a review may pass without having been shown them.
+    /// Patterns of files that a review may pass without seeing them.
     pub accept_unshown: &'a [String],
-    /// Set if the branch is merged when the change ends.
+    /// True if the branch is merged when the change ends.
     pub merges: bool,
 }
 
@@ -125,8 +125,8 @@ pub struct ReviewSite<'a> {
     pub base: &'a str,
     /// The differences, taken before any check ran: a check runs project code, which may edit files.
     pub diff: &'a Diff,
-    /// The project's checks and the way they are run; `None` if the user asked for a review without them.
+    /// The project's checks, with their environment and limits; `None` for a review without checks.
     pub checks: Option<CheckJob<'a>>,
-    /// Patterns of files that a review may pass without having been shown them.
+    /// Patterns of files that a review may pass without seeing them.
     pub accept_unshown: &'a [String],
 }

@@ -1,11 +1,11 @@
 //! A step: one operation on one target, planned before it is recorded and run.
 
-use super::fs::{apply_patch, with_line_ends_of};
+use super::fs::{apply_patch, with_line_endings_of};
 use crate::error::Error;
 use crate::models::{BlobId, Effect, Intent, OperationId, StepResult, StepTrigger, UpdateFormat};
 use crate::store::blob_id;
 
-/// Reason why a step is refused whose target was changed by someone else.
+/// Reason for refusing a step whose target was changed after the prompt was created.
 pub(super) const TARGET_CHANGED: &str = "the file changed after the prompt was created";
 
 /// One operation on one target, as it was planned.
@@ -13,15 +13,16 @@ pub(super) const TARGET_CHANGED: &str = "the file changed after the prompt was c
 /// The ledger keeps a step as an [`Intent`], with the hash of its content in place of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The operation that runs it.
+    /// Operation that runs the step.
     pub operation: OperationId,
-    /// Path or other object that it is run on; its form depends on the operation.
+    /// Path or other object that the operation is run on; its format depends on the operation.
     pub target: String,
     /// New content of the target; `None` to remove it.
     pub content: Option<String>,
-    /// Hash of the target's content when the step was planned; `None` if there was no target.
+    /// Hash of the target's content when the step was planned; `None` if the target did not exist.
     pub before: Option<BlobId>,
-    /// Reason why it is not run, if that was known when it was planned. `content` is then as the reply has it.
+    /// Reason why the step is not run, if known when it was planned. `content` is then the unchanged content of the
+    /// reply.
     pub refused: Option<String>,
     /// Reason for running the step.
     pub trigger: StepTrigger,
@@ -47,9 +48,9 @@ impl Step {
         }
     }
 
-    /// Returns a step for an effect of a reply, with the effect's content as it is.
+    /// Returns a step for an effect of a reply, with the unchanged content of the effect.
     ///
-    /// `before` is the hash of the target's content now; `None` if there is no target.
+    /// `before` is the hash of the content that the target must have when the step is run; `None` if it must not exist.
     #[must_use]
     pub fn on_request(effect: Effect, before: Option<BlobId>) -> Self {
         Self {
@@ -63,9 +64,9 @@ impl Step {
         }
     }
 
-    /// Returns a step that updates a text: a diff is applied, and a whole text gets the line ends of the current one.
+    /// Returns a step that updates a text: applies a diff, or replaces the whole text and keeps its line endings.
     ///
-    /// The step is refused unless `current` has the hash `before`, and if the diff does not fit.
+    /// The step is refused if `current` does not have the hash `before`, or if the diff does not apply.
     pub(super) fn updating(effect: Effect, current: Option<&str>, before: Option<BlobId>) -> Self {
         if current.map(|text| blob_id(text.as_bytes())) != before {
             return Self::on_request(effect, before).refuse(TARGET_CHANGED);
@@ -74,7 +75,7 @@ impl Step {
         let content = match (effect.format, current) {
             (UpdateFormat::Diff, _) => apply_patch(&effect.target, current, &effect.content),
             (UpdateFormat::Whole, Some(current)) => {
-                Ok(Some(with_line_ends_of(current, &effect.content)))
+                Ok(Some(with_line_endings_of(current, &effect.content)))
             }
             (UpdateFormat::Whole, None) => Ok(Some(effect.content.clone())),
         };
@@ -87,7 +88,7 @@ impl Step {
         }
     }
 
-    /// Returns a step that updates a file with the given bytes, which must be UTF-8.
+    /// Returns a step that updates a file with the bytes `current`, which must be UTF-8.
     pub(super) fn updating_bytes(
         effect: Effect,
         current: Option<Vec<u8>>,
@@ -95,11 +96,11 @@ impl Step {
     ) -> Self {
         match current.map(String::from_utf8).transpose() {
             Ok(current) => Self::updating(effect, current.as_deref(), before),
-            Err(_) => Self::on_request(effect, before).refuse("it is not a text file"),
+            Err(_) => Self::on_request(effect, before).refuse("the file is not UTF-8 text"),
         }
     }
 
-    /// Returns the step marked as not to be run.
+    /// Returns the step marked as refused, so that it is not run.
     #[must_use]
     pub fn refuse(self, reason: impl Into<String>) -> Self {
         Self {
@@ -108,13 +109,13 @@ impl Step {
         }
     }
 
-    /// Returns true if it is run after every turn, whatever the reply asks for.
+    /// Returns true if the step is run after every turn, whatever the reply requests.
     #[must_use]
     pub fn is_always_run(&self) -> bool {
         self.trigger == StepTrigger::Always
     }
 
-    /// Returns true if the merge lock must be held while it is run.
+    /// Returns true if the merge lock must be held while the step is run.
     #[must_use]
     pub fn needs_merge_lock(&self) -> bool {
         matches!(
@@ -130,7 +131,7 @@ impl Step {
             .map(|content| blob_id(content.as_bytes()))
     }
 
-    /// Returns the step that the ledger records; `content` is the text of the intent's content.
+    /// Restores a step from its record in the ledger; `content` is the text whose hash the record has.
     #[must_use]
     pub fn from_intent(intent: &Intent, content: Option<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Detection of the commands that check a project, by its files.
+//! Detects the commands that check a project, from its files.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const CHECK_COMMANDS: [(&str, &[&str]); 9] = [
     ("deno.json", &["deno test"]),
 ];
 
-/// File at the root, and the program that runs the project's scripts; the first file that exists counts.
+/// File at the root, and the command that runs the script `test`; the first file that exists decides.
 const SCRIPT_RUNNERS: [(&str, &str); 5] = [
     ("pnpm-lock.yaml", "pnpm test"),
     ("yarn.lock", "yarn test"),
@@ -39,7 +39,7 @@ const BUILD_TOOLS: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-/// File at the root, and a word in it that configures pytest.
+/// File at the root, and text in it that configures pytest; empty if the file's existence is enough.
 const PYTEST_CONFIGURATION: [(&str, &str); 5] = [
     ("pytest.ini", ""),
     ("conftest.py", ""),
@@ -51,11 +51,11 @@ const PYTEST_CONFIGURATION: [(&str, &str); 5] = [
 /// Folders in which pytest finds tests by file name.
 pub(in crate::ops) const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
 
-/// Part of the placeholder that npm writes as the script `test`.
+/// Part of the placeholder script `test` that `npm init` writes.
 const NPM_PLACEHOLDER: &str = "no test specified";
 
-/// File at the root, security scan, and the tool that it needs. These tools are installed for scanning; `npm audit`
-/// is not among them, because every machine with npm has it, and it fails without a network.
+/// File at the root, security scan, and the tool that it needs. A scan is run only if its tool is installed.
+/// `npm audit` is omitted: every machine with npm has it, and it fails without a network.
 const SECURITY_SCANS: [(&str, &str, &str); 9] = [
     ("Cargo.lock", "cargo audit", "cargo-audit"),
     ("deny.toml", "cargo deny check advisories", "cargo-deny"),
@@ -92,7 +92,7 @@ const SECURITY_SCANS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Returns the commands that check a project, by its files. Files that cannot be read are skipped.
+/// Returns the commands that check a project, detected from its files. Files that cannot be read are skipped.
 #[must_use]
 pub fn detect_checks(root: &Path) -> Vec<CheckCommand> {
     detect_checks_in(&FolderListing(root))
@@ -132,7 +132,7 @@ fn detect_checks_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
     if has_script(project, "composer.json") {
         found.push("composer test".to_owned());
     }
-    // A makefile mostly runs the commands that were found already.
+    // A makefile usually runs the commands that are already detected.
     if found.is_empty() {
         found.extend(make_command(project));
     }
@@ -163,15 +163,15 @@ pub fn check_commands_in(
         .clone()
         .unwrap_or_else(|| detect_checks_in(project));
     for (name, run, tool) in SECURITY_SCANS {
-        let known = commands.iter().any(|command| command.run.starts_with(run));
-        if review.scans && project.has(name) && !known {
+        let is_known = commands.iter().any(|command| command.run.starts_with(run));
+        if review.scans && project.has(name) && !is_known {
             commands.push(CheckCommand::scan(run, tool));
         }
     }
     commands
 }
 
-/// Returns true if a package has a script `test`.
+/// Returns true if a package manifest has a script `test` other than npm's placeholder.
 fn has_script(project: &dyn ProjectListing, manifest: &str) -> bool {
     let text = project.text(manifest).unwrap_or_default();
     let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -182,13 +182,15 @@ fn has_script(project: &dyn ProjectListing, manifest: &str) -> bool {
             .is_some_and(|script| !script.trim().is_empty() && !script.contains(NPM_PLACEHOLDER))
 }
 
-/// Returns true if pytest is configured, or finds tests.
+/// Returns true if pytest is configured or would find tests.
 fn has_pytest(project: &dyn ProjectListing) -> bool {
-    let configured = PYTEST_CONFIGURATION
-        .iter()
-        .any(|(name, word)| project.text(name).is_some_and(|text| text.contains(word)));
+    let is_configured = PYTEST_CONFIGURATION.iter().any(|(name, setting)| {
+        project
+            .text(name)
+            .is_some_and(|text| text.contains(setting))
+    });
     let is_test = |name: &String| name.starts_with("test_") && name.ends_with(".py");
-    configured
+    is_configured
         || TEST_FOLDERS
             .iter()
             .any(|folder| project.names_in(folder).iter().any(is_test))
@@ -213,7 +215,7 @@ fn make_command(project: &dyn ProjectListing) -> Option<String> {
         .map(|target| format!("make {target}"))
 }
 
-/// Returns true if a makefile has a target.
+/// Returns true if a makefile has a rule for a target.
 pub(in crate::ops) fn has_target(makefile: &str, target: &str) -> bool {
     let is_rule = |line: &str| {
         let Some((targets, rest)) = line.split_once(':') else {

@@ -1,4 +1,4 @@
-//! Listings of a project's files, in a folder or at a commit, by which its checks are detected.
+//! Listings of a project's files, in a folder or at a commit, for detecting its checks.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::agent::is_program;
 use crate::file;
 use crate::ops::fs::read_project_text;
 
-/// Files and folders of a project. Names are relative to its root.
+/// Files and folders of a project. Names are paths relative to its root.
 pub trait ProjectListing {
     /// Returns true if there is a file or a folder of that name.
     fn has(&self, name: &str) -> bool;
@@ -20,10 +20,10 @@ pub trait ProjectListing {
     /// Returns true if there is an executable file of that name.
     fn has_program(&self, name: &str) -> bool;
 
-    /// Returns the text of a file; `None` if there is none, or if it cannot be read as text.
+    /// Returns the text of a file; `None` if the file does not exist or cannot be read as text.
     fn text(&self, name: &str) -> Option<String>;
 
-    /// Returns the names in a folder; none if it does not exist.
+    /// Returns the names in a folder; empty if the folder does not exist.
     fn names_in(&self, folder: &str) -> Vec<String>;
 }
 

@@ -1,4 +1,4 @@
-//! The project's checks: found by its files, or set by its configuration, and run under a guard.
+//! The project's checks: detected from its files or set in its configuration, and run under the guard process.
 
 mod detect;
 mod listing;

@@ -1,4 +1,4 @@
-//! Runs the project's checks one after the other, each under a guard, and reports on them in Markdown.
+//! Runs the project's checks one after the other, each under the guard process, and writes a report in Markdown.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,38 +23,41 @@ const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 /// Interval at which a running check is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Exit code of a shell for a missing command.
+/// Exit code of a shell if a command is not found.
 const COMMAND_NOT_FOUND: i32 = 127;
 
-/// Maximum number of output lines in a report: of a check that did not pass, and of one that did.
-const MAX_REPORT_LINES: (usize, usize) = (200, 20);
+/// Maximum number of output lines of a passed check in a report.
+const MAX_PASSED_REPORT_LINES: usize = 20;
 
-/// Checks to run, and the way they are run.
+/// Maximum number of output lines of any other check in a report.
+const MAX_FAILED_REPORT_LINES: usize = 200;
+
+/// Checks to run, with their environment and limits.
 #[derive(Clone, Copy)]
 pub struct CheckJob<'a> {
     /// Working directory of the checks.
     pub root: &'a Path,
-    /// Folder for their output, which is removed afterwards.
+    /// Folder for the output of the checks; removed after the run.
     pub folder: &'a Path,
     /// Path of a program whose `main` starts with `guard_main`.
     pub guard: &'a Path,
-    /// Their whole environment, which must not contain secrets.
+    /// Complete environment of the checks; must not contain secrets.
     pub environment: &'a Environment,
-    /// Values that are redacted in their output.
+    /// Values to redact in the output.
     pub secrets: &'a Secrets,
-    /// Containment of their processes.
+    /// Containment of the check processes.
     pub containment: Containment,
-    /// The checks.
+    /// Check commands, in the order in which they are run.
     pub commands: &'a [CheckCommand],
     /// Timeout of a check that does not set its own.
     pub timeout: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Value in the environment of their processes by which leftover processes are found.
+    /// Value in the environment of the check processes, by which leftover processes are found.
     pub marker: &'a str,
-    /// Returns the number of stop requests: one ends them gracefully, two at once.
+    /// Returns the number of stop requests: one stops the checks gracefully, two kill them.
     pub stop: &'a dyn Fn() -> u8,
-    /// Called for each check when it starts, and when it has ended.
+    /// Called for each check twice: when it starts, and with its result when it has ended.
     pub tell: &'a dyn Fn(&CheckCommand, Option<&Check>),
 }
 
@@ -73,8 +76,8 @@ impl std::fmt::Debug for CheckJob<'_> {
 ///
 /// # Errors
 ///
-/// `AgentUnusable` if processes cannot be contained on this system, `StorageFull` or `FileUnusable` if their output
-/// cannot be written.
+/// `AgentUnusable` if processes cannot be contained on this system, `StorageFull` or `FileUnusable` if the output of a
+/// check cannot be written.
 pub fn run_checks(job: &CheckJob<'_>) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (index, command) in job.commands.iter().enumerate() {
@@ -91,7 +94,7 @@ pub fn run_checks(job: &CheckJob<'_>) -> Result<Vec<Check>> {
 }
 
 fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Check> {
-    let ended = |end, milliseconds, output| {
+    let new_check = |end, milliseconds, output| {
         let CheckCommand { name, run, .. } = command.clone();
         Check {
             name,
@@ -102,7 +105,7 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
         }
     };
     if (job.stop)() > 0 {
-        return Ok(ended(CheckEnd::Stopped, 0, String::new()));
+        return Ok(new_check(CheckEnd::Stopped, 0, String::new()));
     }
     let path = path_of(job.environment).unwrap_or_default();
     if command
@@ -110,12 +113,12 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
         .as_ref()
         .is_some_and(|tool| find_command(path, tool).is_none())
     {
-        return Ok(ended(CheckEnd::NotRun, 0, String::new()));
+        return Ok(new_check(CheckEnd::NotRun, 0, String::new()));
     }
     let timeout = command.timeout.unwrap_or(job.timeout);
     let exit = run_command(job, command, folder, timeout)?;
     let (end, remarks) = check_end(&exit, timeout);
-    Ok(ended(
+    Ok(new_check(
         end,
         exit.milliseconds,
         output(job, folder, &remarks)?,
@@ -153,15 +156,15 @@ fn run_command(
         limits,
         containment: job.containment,
     })?;
-    let mut stopped = 0;
+    let mut handled_requests = 0;
     loop {
         if let Some(exit) = contained.wait(POLL_INTERVAL)? {
             return Ok(exit);
         }
-        let asked = (job.stop)();
-        if asked > stopped {
-            contained.stop(asked > 1);
-            stopped = asked;
+        let stop_requests = (job.stop)();
+        if stop_requests > handled_requests {
+            contained.stop(stop_requests > 1);
+            handled_requests = stop_requests;
         }
     }
 }
@@ -200,7 +203,7 @@ fn check_end(exit: &CommandExit, timeout: Duration) -> (CheckEnd, Vec<String>) {
             CheckEnd::Failed { code: None }
         }
         ExitCause::Abandoned | ExitCause::Removed => {
-            remarks.push("its guard or its output folder disappeared".to_owned());
+            remarks.push("the guard process or the output folder disappeared".to_owned());
             CheckEnd::Failed { code: None }
         }
     };
@@ -219,19 +222,20 @@ fn output(job: &CheckJob<'_>, folder: &Path, remarks: &[String]) -> Result<Strin
         output.push_str(&format!("[… {} bytes left out …]\n", grouped(left_out)));
     }
     output.push_str(&end);
-    for words in remarks {
+    for remark in remarks {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        let words = words
-            .split_at(words.floor_char_boundary(RESERVED_BYTES / 4))
+        let remark = remark
+            .split_at(remark.floor_char_boundary(RESERVED_BYTES / 4))
             .0;
-        output.push_str(&format!("[{words}]\n"));
+        output.push_str(&format!("[{remark}]\n"));
     }
     Ok(output)
 }
 
-/// Returns a report in Markdown: a table, then the end of each output, in a code fence that is longer than any in it.
+/// Returns a report in Markdown: a table, then the end of each output, in a code fence longer than any run of backticks
+/// in the output.
 #[must_use]
 pub fn checks_report(checks: &[Check]) -> String {
     if checks.is_empty() {
@@ -240,7 +244,7 @@ pub fn checks_report(checks: &[Check]) -> String {
     let mut report = "| check | result | seconds |\n|---|---|---|\n".to_owned();
     for check in checks {
         let tenths = check.milliseconds.div_ceil(100);
-        // A bar ends a table cell, even in code.
+        // A `|` ends a table cell, even in a code span.
         let name = code_span(&check.name).replace('|', "\\|");
         report.push_str(&format!(
             "| {name} | {} | {}.{} |\n",
@@ -253,15 +257,15 @@ pub fn checks_report(checks: &[Check]) -> String {
         .iter()
         .filter(|check| !check.output.trim().is_empty())
     {
-        let most = if check.passed() {
-            MAX_REPORT_LINES.1
+        let max_lines = if check.passed() {
+            MAX_PASSED_REPORT_LINES
         } else {
-            MAX_REPORT_LINES.0
+            MAX_FAILED_REPORT_LINES
         };
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
-        let from = lines.len().saturating_sub(most);
-        let which = if from > 0 {
-            format!(", its last {most} lines")
+        let from = lines.len().saturating_sub(max_lines);
+        let range = if from > 0 {
+            format!(", its last {max_lines} lines")
         } else {
             String::new()
         };
@@ -269,7 +273,7 @@ pub fn checks_report(checks: &[Check]) -> String {
         let fence = "`".repeat(longest_backtick_run(&shown).max(2) + 1);
         let (name, end) = (code_span(&check.name), check.end);
         report.push_str(&format!(
-            "\n{name} {end}{which}:\n\n{fence}text\n{shown}\n{fence}\n"
+            "\n{name} {end}{range}:\n\n{fence}text\n{shown}\n{fence}\n"
         ));
     }
     report
@@ -277,14 +281,14 @@ pub fn checks_report(checks: &[Check]) -> String {
 
 /// Returns a line as a code span with enough backticks around it.
 fn code_span(line: &str) -> String {
-    let marks = "`".repeat(longest_backtick_run(line) + 1);
-    // Markdown drops a space on both sides, which separates backticks of the line from those of the span.
-    let blank = if line.contains('`') || line.trim() != line {
+    let delimiter = "`".repeat(longest_backtick_run(line) + 1);
+    // Markdown strips one space on each side, so padding separates the line's own backticks from the delimiters.
+    let padding = if line.contains('`') || line.trim() != line {
         " "
     } else {
         ""
     };
-    format!("{marks}{blank}{line}{blank}{marks}")
+    format!("{delimiter}{padding}{line}{padding}{delimiter}")
 }
 
 /// Returns the length of the longest run of backticks.

@@ -1,8 +1,8 @@
-//! Files below a folder, reached one name at a time so that no link leads elsewhere.
+//! Access to files below a folder that no symlink can redirect.
 //!
-//! A path that was checked can be another one when it is used: between the two, an agent or a check may replace a
-//! folder by a link. Here every folder is opened by its handle, without following links, and files are created,
-//! renamed and removed relative to the handle of their folder.
+//! A path can change between its check and its use: in between, an agent or a check may replace a folder with a
+//! symlink. Here every folder is opened relative to the handle of its parent, without following symlinks, and files are
+//! created, renamed and removed relative to the handle of their folder.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// Numbers the files that this process has not finished writing.
+/// Number of the next temporary file of this process.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
 /// Handling of folders on a path that do not exist.
@@ -31,13 +31,13 @@ pub(super) enum MissingFolders {
     Create,
 }
 
-/// A folder that is open, and stays the same one whatever its path leads to.
+/// An open folder. It stays the same folder even if its path is replaced.
 #[derive(Debug)]
 pub(super) struct OpenFolder(OwnedFd);
 
 impl OpenFolder {
-    /// Opens the folder that holds a path below a root, and returns it with the last name of the path.
-    pub(super) fn of<'a>(
+    /// Opens the parent folder of a path below a root, and returns it with the last component of the path.
+    pub(super) fn open_parent<'a>(
         root: &Path,
         relative: &'a str,
         missing: MissingFolders,
@@ -53,13 +53,13 @@ impl OpenFolder {
         Ok((folder, name))
     }
 
-    /// Opens a folder in it.
+    /// Opens a subfolder.
     fn enter(&self, name: &str, missing: MissingFolders) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = match openat(&self.0, name, flags, Mode::empty()) {
             Err(Errno::ENOENT) if missing == MissingFolders::Create => {
                 match mkdirat(&self.0, name, Mode::from_bits_truncate(0o777)) {
-                    // Another process may have been faster.
+                    // Another process may have created it first.
                     Ok(()) | Err(Errno::EEXIST) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -69,8 +69,8 @@ impl OpenFolder {
         };
         match opened {
             Ok(folder) => Ok(Self(folder)),
-            Err(_) if self.is(name, SFlag::S_IFLNK) => {
-                Err(io::Error::other(format!("{name} is a link")))
+            Err(_) if self.has_type(name, SFlag::S_IFLNK) => {
+                Err(io::Error::other(format!("{name} is a symlink")))
             }
             Err(Errno::ENOTDIR) => Err(io::Error::new(
                 io::ErrorKind::NotADirectory,
@@ -80,26 +80,26 @@ impl OpenFolder {
         }
     }
 
-    /// Returns whether a name in it is an entry of a kind. A link is not followed.
-    fn is(&self, name: &str, kind: SFlag) -> bool {
+    /// Returns true if an entry of the folder has a file type. A symlink is not followed.
+    fn has_type(&self, name: &str, kind: SFlag) -> bool {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)
             .is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind)
     }
 
-    /// Opens a file in it for reading; `None` if there is none. A pipe does not block.
+    /// Opens a file in the folder for reading; `None` if it does not exist. Opening a named pipe does not block.
     fn open(&self, name: &str) -> io::Result<Option<File>> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         match openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(file.into())),
             Err(Errno::ENOENT) => Ok(None),
-            Err(_) if self.is(name, SFlag::S_IFLNK) => {
-                Err(io::Error::other(format!("{name} is a link")))
+            Err(_) if self.has_type(name, SFlag::S_IFLNK) => {
+                Err(io::Error::other(format!("{name} is a symlink")))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Creates a file in it whose name starts with a prefix, with the permissions that any new file gets.
+    /// Creates a temporary file in the folder, with default permissions and a name that starts with a prefix.
     pub(super) fn create(&self, prefix: &str) -> io::Result<UnfinishedFile<'_>> {
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -125,14 +125,14 @@ impl OpenFolder {
         }
     }
 
-    /// Returns the permissions of a regular file in it.
+    /// Returns the permissions of a regular file in the folder; `None` for anything else.
     pub(super) fn permissions(&self, name: &str) -> Option<Mode> {
         let found = fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
         let is_file = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
         is_file.then(|| Mode::from_bits_truncate(found.st_mode))
     }
 
-    /// Removes a file in it.
+    /// Removes a file in the folder.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir)?)
     }
@@ -143,7 +143,7 @@ impl OpenFolder {
     }
 }
 
-/// A file that does not have its name yet. Dropping it removes it.
+/// A temporary file that does not have its final name yet. It is removed when dropped.
 #[derive(Debug)]
 pub(super) struct UnfinishedFile<'a> {
     folder: &'a OpenFolder,
@@ -156,7 +156,7 @@ impl UnfinishedFile<'_> {
         Ok(fchmod(&self.file, permissions)?)
     }
 
-    /// Gives it a name, in the place of whatever has that name.
+    /// Renames the file; an existing file with that name is replaced.
     pub(super) fn replace(mut self, name: &str) -> io::Result<()> {
         if let Some(unfinished) = &self.name {
             renameat(&self.folder.0, unfinished.as_str(), &self.folder.0, name)?;
@@ -165,7 +165,7 @@ impl UnfinishedFile<'_> {
         Ok(())
     }
 
-    /// Gives it a name that nothing has.
+    /// Renames the file; fails if the name already exists.
     pub(super) fn keep(self, name: &str) -> io::Result<()> {
         if let Some(unfinished) = &self.name {
             linkat(
@@ -183,23 +183,23 @@ impl UnfinishedFile<'_> {
 impl Drop for UnfinishedFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // One that stays is removed when the session goes on.
-            let _stays = self.folder.remove(name);
+            // A file that cannot be removed now is removed when the session continues.
+            let _ignored = self.folder.remove(name);
         }
     }
 }
 
-/// Reads a file below a root; `None` if there is none.
+/// Reads a file below a root; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` for a link on the path, and for anything but a regular file of at most `limit` bytes.
+/// `FileUnusable` for a symlink on the path, and for anything but a regular file of at most `limit` bytes.
 pub(in crate::ops) fn read_bytes(
     root: &Path,
     relative: &str,
     limit: u64,
 ) -> Result<Option<Vec<u8>>> {
-    let opened = OpenFolder::of(root, relative, MissingFolders::Fail)
+    let opened = OpenFolder::open_parent(root, relative, MissingFolders::Fail)
         .and_then(|(folder, name)| folder.open(name));
     match opened {
         Ok(Some(opened)) => file::read_opened(&root.join(relative), opened, limit).map(Some),
@@ -209,7 +209,7 @@ pub(in crate::ops) fn read_bytes(
     }
 }
 
-/// Refuses names that cannot be an entry of a folder.
+/// Fails for names that cannot be an entry of a folder.
 fn check_name(name: &str) -> io::Result<()> {
     if matches!(name, "" | "." | "..") {
         return Err(io::Error::other(format!("`{name}` is not a file name")));
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder `inner` of a root that is replaced by a link to `outside` after it was opened.
+    /// A folder `inner` of a root that is replaced with a symlink to `outside` after it was opened.
     #[test]
     fn a_folder_that_becomes_a_link_after_it_was_opened_leads_nowhere_else() {
         let place = tempfile::tempdir().unwrap();
@@ -240,7 +240,8 @@ mod tests {
             fs::write(folder.join("old"), "old").unwrap();
         }
 
-        let (folder, name) = OpenFolder::of(&root, "inner/new", MissingFolders::Create).unwrap();
+        let (folder, name) =
+            OpenFolder::open_parent(&root, "inner/new", MissingFolders::Create).unwrap();
         fs::rename(root.join("inner"), root.join("moved")).unwrap();
         symlink(&outside, root.join("inner")).unwrap();
         let mut unfinished = folder.create(".part-").unwrap();
@@ -253,16 +254,16 @@ mod tests {
         assert_eq!(names(&outside), ["old"]);
         assert_eq!(names(&root.join("moved")), ["kept", "new"]);
         let refused = |relative| {
-            OpenFolder::of(&root, relative, MissingFolders::Create)
+            OpenFolder::open_parent(&root, relative, MissingFolders::Create)
                 .unwrap_err()
                 .to_string()
         };
-        assert_eq!(refused("inner/new"), "inner is a link");
+        assert_eq!(refused("inner/new"), "inner is a symlink");
         assert!(
             read_bytes(&root, "inner/old", 100)
                 .unwrap_err()
                 .to_string()
-                .contains("inner is a link")
+                .contains("inner is a symlink")
         );
         assert_eq!(
             read_bytes(&root, "moved/new", 100).unwrap().unwrap(),

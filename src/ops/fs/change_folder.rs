@@ -32,12 +32,12 @@ pub fn has_change(root: &Path, session: &SessionId) -> bool {
     root.join(change_folder(session)).is_dir()
 }
 
-/// Returns names and texts of a change's artifacts that match some patterns, in the order of the patterns, then sorted
-/// by bytes.
+/// Returns names and texts of a change's artifacts that match `patterns`: in the order of the patterns, and sorted by
+/// bytes for each pattern.
 ///
 /// # Errors
 ///
-/// `ChangeNotFound` if there is no such change, `FileUnusable` for an artifact that cannot be read.
+/// `ChangeNotFound` if the change does not exist, `FileUnusable` if an artifact cannot be read.
 pub fn artifacts(
     root: &Path,
     session: &SessionId,
@@ -58,23 +58,23 @@ pub fn artifacts(
     Ok(found)
 }
 
-/// Returns the hashes of a change's files that match some patterns, by name. A file that cannot be read is left out;
-/// it is reported when it is to be written.
+/// Returns the hashes of a change's files that match `patterns`, by name. A file that cannot be read is omitted; the
+/// error is reported when the file is written.
 #[must_use]
 pub fn targets(root: &Path, session: &SessionId, patterns: &[String]) -> BTreeMap<String, BlobId> {
     let folder = change_folder(session);
     let names = patterns
         .iter()
         .flat_map(|pattern| names(&root.join(&folder), pattern).unwrap_or_default());
-    let held = |name: String| {
+    let hash_file = |name: String| {
         let bytes = file::read_bytes_inside(root, &root.join(&folder).join(&name), MAX_FILE_BYTES)
             .ok()??;
         Some((name, blob_id(&bytes)))
     };
-    names.filter_map(held).collect()
+    names.filter_map(hash_file).collect()
 }
 
-/// Returns the names in a folder that match a pattern. A pattern without `*` is returned as it is.
+/// Returns the names in a folder that match a pattern. A pattern without `*` is returned unchanged.
 pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>> {
     if !pattern.contains('*') {
         return Ok(vec![pattern.to_owned()]);
@@ -89,7 +89,7 @@ pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>>
     for name in file::names_in(&folder.join(parent))? {
         let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
             let message = format!(
-                "the name `{}` in {prefix} is not UTF-8",
+                "the file name `{prefix}{}` is not UTF-8",
                 visible_name(&name)
             );
             return Err(Error::new(ErrorKind::FileUnusable, message).with_hint("rename the file"));
@@ -108,7 +108,6 @@ fn not_found(root: &Path, session: &SessionId) -> Error {
         .collect();
     let hint = match known.as_slice() {
         [] => format!("{CHANGES_FOLDER}/ has no changes yet"),
-        [one] => format!("known changes: {one}"),
         names => format!("known changes: {}", names.join(", ")),
     };
     Error::new(
@@ -125,7 +124,7 @@ pub struct OpenTasks {
     pub text: String,
     /// Number of these tasks.
     pub count: usize,
-    /// Number of open boxes that are not written like that, and are left out.
+    /// Number of open tasks in another form, which `text` omits.
     pub skipped: usize,
 }
 
@@ -145,7 +144,7 @@ pub fn open_tasks(tasks: &str) -> OpenTasks {
     }
 }
 
-/// Returns the numbers of all tasks of a `tasks.md`, open or done.
+/// Returns the numbers of all tasks in a `tasks.md`, open or done.
 #[must_use]
 pub fn task_ids(tasks: &str) -> Vec<String> {
     Tasks::read(tasks)

@@ -1,4 +1,4 @@
-//! The door to project files: reads with size limits, and writes whole files atomically.
+//! Reads project files with size limits, and writes whole files atomically.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::file;
 use crate::models::SessionId;
 use crate::models::paths::change_folder;
 
-/// Maximum size of a file that is read for a prompt or written.
+/// Maximum size of a file that is read for a prompt or written, in bytes.
 pub(in crate::ops) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Maximum size of a reply in a file.
+/// Maximum size of a reply in a file, in bytes.
 const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Reads a text file that the user has named.
@@ -27,8 +27,8 @@ pub fn read_text(path: &Path) -> Result<String> {
     file::read_text(path, MAX_FILE_BYTES)?.ok_or_else(|| missing(path))
 }
 
-/// Reads a text file that the user has named as `path`, by its `target` without links. Below the folder `root` no link is
-/// followed, also if a part of the target has become one meanwhile.
+/// Reads a text file that the user has named as `path`. `target` is that path with all symlinks resolved: below the
+/// folder `root` no symlink is followed, even if a part of `target` was replaced with one in the meantime.
 ///
 /// # Errors
 ///
@@ -60,16 +60,16 @@ fn missing(path: &Path) -> Error {
     .with_hint("paths are relative to the current folder, or to the one given with -C")
 }
 
-/// Reads a text file of the project; `None` if there is none.
+/// Reads a text file of the project; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be read, or a link on its path leads out of the project.
+/// `FileUnusable` if it cannot be read, or if a symlink on its path leads out of the project.
 pub fn read_project_text(root: &Path, relative: &str) -> Result<Option<String>> {
     file::read_text_inside(root, &root.join(relative), MAX_FILE_BYTES)
 }
 
-/// Creates a file of the project, and its folder. Returns false if the file exists, and leaves it as it is.
+/// Creates a file of the project, and its folder. Returns false if the file already exists, and leaves it unchanged.
 ///
 /// # Errors
 ///
@@ -91,7 +91,7 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     })
 }
 
-/// Removes a link, or a folder and everything in it, at the path of a regular file.
+/// Removes a symlink, or a folder and everything in it, that takes the place of a regular file.
 ///
 /// # Errors
 ///
@@ -188,7 +188,8 @@ enum ExistingFile {
     Replace,
 }
 
-/// Writes a file atomically: a reader sees the old or the new text, never a part. No folder on its path may be a link.
+/// Writes a file atomically: a reader sees the old or the new text, never a part. Fails if a folder
+/// on its path is a symlink.
 fn write_whole(
     root: &Path,
     relative: &str,
@@ -196,7 +197,7 @@ fn write_whole(
     existing: ExistingFile,
     prefix: &str,
 ) -> io::Result<()> {
-    let (folder, name) = OpenFolder::of(root, relative, MissingFolders::Create)?;
+    let (folder, name) = OpenFolder::open_parent(root, relative, MissingFolders::Create)?;
     let mut unfinished = folder.create(prefix)?;
     unfinished.file.write_all(content.as_bytes())?;
     if let Some(permissions) = folder.permissions(name) {
@@ -233,7 +234,8 @@ pub fn remove_unfinished<'e>(
     }
 }
 
-/// Removes the files of a folder whose names have a prefix, and returns the folders in it.
+/// Removes the files in a folder whose names start with a prefix, and returns the subfolders. Symlinks are not
+/// followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to project files"
@@ -263,7 +265,7 @@ fn unfinished_prefix(session: &SessionId) -> String {
     format!("{UNFINISHED_PREFIX}{session}~")
 }
 
-/// Replaces a file of the project for a session. No folder on its path may be a link.
+/// Replaces a file of the project for a session. Fails if a folder on its path is a symlink.
 pub(in crate::ops) fn replace_file(
     root: &Path,
     relative: &str,
@@ -274,9 +276,9 @@ pub(in crate::ops) fn replace_file(
     write_whole(root, relative, content, ExistingFile::Replace, &prefix)
 }
 
-/// Removes a file of the project. No folder on its path may be a link.
+/// Removes a file of the project. Fails if a folder on its path is a symlink.
 pub(in crate::ops) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
-    let (folder, name) = OpenFolder::of(root, relative, MissingFolders::Fail)?;
+    let (folder, name) = OpenFolder::open_parent(root, relative, MissingFolders::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;
     folder.remove(name)?;
     folder.sync()?;
@@ -290,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// Several changes of one project may make `agentd/changes` at the same moment.
+    /// Several changes of one project may create `agentd/changes` at the same moment.
     #[test]
     fn folders_that_several_make_at_once_are_made_by_all() {
         for _ in 0..50 {
@@ -300,7 +302,7 @@ mod tests {
                 for _ in 0..8 {
                     scope.spawn(|| {
                         barrier.wait();
-                        OpenFolder::of(
+                        OpenFolder::open_parent(
                             root.path(),
                             "agentd/changes/a/specs/x",
                             MissingFolders::Create,

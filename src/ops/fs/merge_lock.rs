@@ -1,5 +1,5 @@
-//! The lock for merging: only one change of a project is merged at a time, so that each merge starts from the last
-//! one.
+//! The merge lock: only one change of a project is merged at a time, so that each merge starts from the result of the
+//! previous one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -31,9 +31,9 @@ impl MergeLock {
             let message = format!("cannot lock {}", paths::MERGE_LOCK_FILE);
             Error::new(ErrorKind::FileUnusable, message).with_source(error)
         };
-        // A link would create a file elsewhere.
+        // Opening a symlink would create the lock file elsewhere.
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(unusable(std::io::Error::other("it is not a file")));
+            return Err(unusable(std::io::Error::other("it is not a regular file")));
         }
         let file = OpenOptions::new()
             .create(true)

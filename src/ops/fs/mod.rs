@@ -1,4 +1,4 @@
-//! The door to files of the project and of the user.
+//! Access to files of the project and of the user.
 
 mod beneath;
 mod change_folder;
@@ -20,7 +20,7 @@ pub use files::{
     remove_unfinished, temporary_folder, write_text,
 };
 pub use merge_lock::MergeLock;
-pub(super) use patch::{apply_patch, with_line_ends_of};
+pub(super) use patch::{apply_patch, with_line_endings_of};
 pub(super) use snapshot::git_folders;
 pub use snapshot::{SnapshotScope, TreeSnapshot};
 pub use specs::{specs, wanted_specs};

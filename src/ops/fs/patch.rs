@@ -1,17 +1,18 @@
-//! Unified diffs, applied to a text as a whole or not at all.
+//! Applies unified diffs to a text. If one hunk does not apply, none is applied.
 
 use diffy::{Line, Patch};
 use memchr::memmem;
 
-/// Maximum number of hunks; each is searched in the whole text.
+/// Maximum number of hunks in a diff; each one is searched for in the whole text.
 const MAX_HUNKS: usize = 1_000;
 
-/// Name of a missing file in the head of a diff.
+/// Path in a diff header for a file that does not exist.
 const DEV_NULL: &str = "/dev/null";
 
-/// Applies a diff to a text. Returns `None` if it removes the file, or the reason why it cannot be applied.
+/// Applies a diff to a text. Returns `None` if the diff removes the file. The error is the reason why the diff does not
+/// apply.
 ///
-/// A hunk is placed by its lines, which must occur exactly once. The line numbers in its head are ignored: models
+/// A hunk is placed by its lines, which must occur exactly once. The line numbers in its header are ignored: models
 /// rarely get them right, and a wrong number would move a hunk to the nearest similar lines.
 pub(in crate::ops) fn apply_patch(
     target: &str,
@@ -19,24 +20,21 @@ pub(in crate::ops) fn apply_patch(
     diff: &str,
 ) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
-    let ends = LineEnds::detect(old);
-    let (text, diff) = (ends.normalize(old), ends.normalize(diff));
+    let endings = LineEndings::detect(old);
+    let (text, diff) = (endings.normalize(old), endings.normalize(diff));
     let diff = with_counted_hunks(&diff)?;
     let patch = Patch::from_str(&diff).map_err(|error| format!("malformed diff: {error}"))?;
-    let named = [patch.original(), patch.modified()].into_iter().flatten();
-    if let Some(other) = named
-        .into_iter()
-        .find(|name| *name != DEV_NULL && !names_file(name, target))
-    {
+    let mut names = [patch.original(), patch.modified()].into_iter().flatten();
+    if let Some(other) = names.find(|name| *name != DEV_NULL && !names_file(name, target)) {
         return Err(format!("the diff is for another file: {other}"));
     }
-    let (made, removed) = (
-        patch.original() == Some(DEV_NULL),
-        patch.modified() == Some(DEV_NULL),
-    );
+    let is_creation = patch.original() == Some(DEV_NULL);
+    let is_removal = patch.modified() == Some(DEV_NULL);
     match before {
-        Some(_) if made => return Err("the diff creates a file that exists already".to_owned()),
-        None if removed => return Err("the file does not exist".to_owned()),
+        Some(_) if is_creation => {
+            return Err("the diff creates a file that already exists".to_owned());
+        }
+        None if is_removal => return Err("the file does not exist".to_owned()),
         _ => {}
     }
     let mut places = Vec::new();
@@ -66,14 +64,14 @@ pub(in crate::ops) fn apply_patch(
         at = span.end;
     }
     out.push_str(&text[at..]);
-    match (removed, out.is_empty()) {
-        (false, _) => Ok(Some(ends.restore(&out))),
+    match (is_removal, out.is_empty()) {
+        (false, _) => Ok(Some(endings.restore(&out))),
         (true, true) => Ok(None),
         (true, false) => Err("the diff deletes the file but keeps some of its lines".to_owned()),
     }
 }
 
-/// Returns true if a name in the head of a diff is the path of a file, or the end of that path.
+/// Returns true if a path in a diff header means the target: the paths are equal, or one is the end of the other.
 fn names_file(name: &str, target: &str) -> bool {
     let name = name
         .strip_prefix("a/")
@@ -88,7 +86,7 @@ fn names_file(name: &str, target: &str) -> bool {
             .is_some_and(|rest| rest.ends_with('/'))
 }
 
-/// Returns the offset of the only occurrence of some lines.
+/// Returns the offset of the only occurrence of `lines`, or the reason why there is none.
 fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
     if lines.is_empty() {
         return if text.is_empty() {
@@ -97,26 +95,27 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
             Err("has no line of the file, so its position is unclear")
         };
     }
-    const NOWHERE: &str = "does not apply: its lines are not in the file";
-    // Searched with the line end before them, the lines are found only at the start of a line.
+    const NOT_FOUND: &str = "does not apply: its lines are not in the file";
+    // With a newline in front, the lines match only at the start of a line.
     let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
     if !lines.ends_with('\n') {
-        // A line without a line end is the last of the file.
+        // A line without a newline must be the last line of the file.
         return if text.ends_with(&lines) {
             Ok(text.len() - lines.len())
         } else {
-            Err(NOWHERE)
+            Err(NOT_FOUND)
         };
     }
     let finder = memmem::Finder::new(&lines);
-    let found = finder.find(text.as_bytes()).ok_or(NOWHERE)?;
+    let found = finder.find(text.as_bytes()).ok_or(NOT_FOUND)?;
     match finder.find(&text.as_bytes()[found + 1..]) {
         Some(_) => Err("applies in several places"),
         None => Ok(found),
     }
 }
 
-/// Returns a diff with correct line counts in its hunks, without the text before them.
+/// Returns a diff with correct line counts in its hunk headers. Before the first hunk, only the lines `---` and `+++`
+/// are kept.
 fn with_counted_hunks(diff: &str) -> Result<String, String> {
     let mut out = String::with_capacity(diff.len() + 64);
     let mut lines = diff.split_inclusive('\n').peekable();
@@ -135,7 +134,8 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
         while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
             body.push(line);
         }
-        // An empty line is a blank context line; at the end, it is the space before the closing tag.
+        // An empty line is an empty context line; at the end of a hunk, it only separates the diff from the closing
+        // tag.
         while body.pop_if(|line| *line == "\n").is_some() {}
         let (mut old, mut new) = (0, 0);
         for line in &body {
@@ -165,16 +165,16 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
     }
 }
 
-/// Line ends of a text.
+/// Line endings of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LineEnds {
+enum LineEndings {
     Lf,
     CrLf,
     /// Both kinds, or carriage returns inside of lines: these are compared like any other character.
     Mixed,
 }
 
-impl LineEnds {
+impl LineEndings {
     fn detect(text: &str) -> Self {
         let pairs = memmem::find_iter(text.as_bytes(), b"\r\n").count();
         let returns = memchr::memchr_iter(b'\r', text.as_bytes()).count();
@@ -203,10 +203,10 @@ impl LineEnds {
     }
 }
 
-/// Returns a text with the line ends of the text that it replaces.
-pub(in crate::ops) fn with_line_ends_of(before: &str, text: &str) -> String {
-    let ends = LineEnds::detect(before);
-    ends.restore(&ends.normalize(text))
+/// Returns a text with the line endings of the text that it replaces.
+pub(in crate::ops) fn with_line_endings_of(before: &str, text: &str) -> String {
+    let endings = LineEndings::detect(before);
+    endings.restore(&endings.normalize(text))
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_diff_must_name_the_file() {
+    fn the_header_of_a_diff_must_name_the_file() {
         for name in ["a.txt", "a/a.txt", "b/a.txt", "src/a.txt"] {
             assert!(names_file(name, "a.txt"), "{name}");
         }
@@ -279,18 +279,18 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_the_file_are_kept() {
+    fn line_endings_of_the_file_are_kept() {
         let diff = "@@ -1 +1 @@\n-one\n+1\n";
         assert_eq!(
             apply_patch("a", Some("one\r\ntwo\r\n"), diff),
             Ok(Some("1\r\ntwo\r\n".to_owned()))
         );
-        assert_eq!(with_line_ends_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
-        assert_eq!(with_line_ends_of("a\n", "b\r\n"), "b\n");
+        assert_eq!(with_line_endings_of("a\r\n", "b\nc\n"), "b\r\nc\r\n");
+        assert_eq!(with_line_endings_of("a\n", "b\r\n"), "b\n");
         assert_eq!(
-            with_line_ends_of("a\r\nb\n", "c\r\nd\n"),
+            with_line_endings_of("a\r\nb\n", "c\r\nd\n"),
             "c\r\nd\n",
-            "mixed ends are text"
+            "mixed line endings are text"
         );
 
         let lone = "@@ -1 +0,0 @@\n-\r\n\\ No newline at end of file\n";

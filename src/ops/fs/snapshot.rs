@@ -21,7 +21,7 @@ const MAX_SNAPSHOT_BYTES: u64 = 1 << 30;
 /// Maximum size of a `.git` file, which only names a folder, in bytes.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
 
-/// Entries of git's folder with which an agent could do harm.
+/// Entries of a `.git` folder through which an agent could switch branches or make git run programs.
 const GUARDED_GIT_ENTRIES: [&str; 3] = ["HEAD", "config", "hooks"];
 
 /// Every file of a project with its metadata.
@@ -35,6 +35,7 @@ struct FileStamp {
     modified: i128,
     /// Time of the last change of content, name or permissions; a process cannot set it.
     changed: i128,
+    /// Inode number; 0 on systems without one.
     file: u64,
     mode: u32,
 }
@@ -44,31 +45,32 @@ struct FileStamp {
 pub struct SnapshotScope<'a> {
     /// The project's root.
     pub root: &'a Path,
-    /// The session of the call. The folders of other sessions are left out.
+    /// The session of the call. The folders of other sessions are skipped.
     pub session: &'a SessionId,
-    /// Patterns of files that the reply may update. They are left out: a change by someone else is found when they are
-    /// written.
+    /// Patterns of files that the reply may update. They are skipped: a change by another process is detected when they
+    /// are written.
     pub updates: &'a [String],
     /// Returns true for the path of a file that is covered even if git ignores it.
     pub always: fn(&Path) -> bool,
 }
 
 impl TreeSnapshot {
-    /// Takes a snapshot: of files that git does not ignore, of those that are always covered, and of entries of git's
-    /// folder that could do harm. Folders that git ignores are not opened.
+    /// Takes a snapshot of the files that git does not ignore, of the files that are always covered, and of the guarded
+    /// entries of `.git` folders. Folders that git ignores are not opened.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if the root cannot be listed.
-    pub fn take(counted: &SnapshotScope<'_>) -> Result<Self> {
-        let root = counted.root;
-        let (mut stamps, mut gits) = (BTreeMap::new(), Vec::new());
+    pub fn take(scope: &SnapshotScope<'_>) -> Result<Self> {
+        let root = scope.root;
+        let mut stamps = BTreeMap::new();
+        let mut git_dirs = Vec::new();
         let mut rules = rules_above(root);
         let above = rules.len().checked_sub(1);
         let mut folders = vec![(root.to_path_buf(), above)];
         while let Some((folder, above)) = folders.pop() {
             rules.push(IgnoreRules {
-                own: read_rules(root, &folder),
+                matcher: read_rules(root, &folder),
                 above,
             });
             let here = rules.len() - 1;
@@ -76,10 +78,10 @@ impl TreeSnapshot {
                 let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
                 let name = path.file_name().unwrap_or_default();
                 // A `.gitignore` is always covered, or writing one could hide other writes.
-                let always = || name == ".gitignore" || name == ".git" || (counted.always)(&path);
-                if counted.is_ours(&path) {
+                let always = || name == ".gitignore" || name == ".git" || (scope.always)(&path);
+                if scope.is_skipped(&path) {
                 } else if metadata.is_dir() && name == ".git" {
-                    gits.push(path);
+                    git_dirs.push(path);
                 } else if metadata.is_dir() && !ignored {
                     folders.push((path, Some(here)));
                 } else if !metadata.is_dir() && (!ignored || always()) {
@@ -91,22 +93,21 @@ impl TreeSnapshot {
             });
             match listed {
                 Err(cause) if folder == root => return Err(unlisted(root, cause)),
-                // A file that was made unreadable has changed, too.
+                // A folder that was made unreadable has changed, too.
                 Err(_) => stamp_all(root, &folder, &mut stamps),
                 Ok(()) => {}
             }
         }
-        gits.extend(git_folders(root));
-        for (git, name) in gits
-            .iter()
-            .flat_map(|git| GUARDED_GIT_ENTRIES.map(|name| (git, name)))
-        {
-            stamp_all(root, &git.join(name), &mut stamps);
+        git_dirs.extend(git_folders(root));
+        for git_dir in &git_dirs {
+            for name in GUARDED_GIT_ENTRIES {
+                stamp_all(root, &git_dir.join(name), &mut stamps);
+            }
         }
         Ok(Self(stamps))
     }
 
-    /// Returns the paths that differ in a later snapshot, sorted. Files that were changed after `until` are left out.
+    /// Returns the paths that differ in a later snapshot, sorted. Files that were changed after `until` are omitted.
     #[must_use]
     pub fn changes(&self, later: &Self, until: Option<SystemTime>) -> Vec<String> {
         let until = until.and_then(|until| until.duration_since(UNIX_EPOCH).ok());
@@ -116,7 +117,7 @@ impl TreeSnapshot {
         let touched = later.0.iter().filter(|(path, stamp)| {
             self.0.get(*path).is_none_or(|before| before != *stamp) && stamp.changed <= until
         });
-        // The time at which a file was removed is unknown.
+        // The time at which a file was removed is unknown, so `until` does not apply.
         let gone = self.0.keys().filter(|path| !later.0.contains_key(*path));
         let mut paths: Vec<String> = touched
             .map(|(path, _)| path.clone())
@@ -126,7 +127,7 @@ impl TreeSnapshot {
         paths
     }
 
-    /// Stores the snapshot in a file.
+    /// Stores the snapshot in a file, as JSON.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl TreeSnapshot {
         write_own(folder, name, &text)
     }
 
-    /// Reads a stored snapshot; `None` if there is none.
+    /// Reads a stored snapshot; `None` if it does not exist or cannot be read.
     #[must_use]
     pub fn kept(root: &Path, path: &Path) -> Option<Self> {
         let bytes = file::read_bytes_inside(root, path, MAX_SNAPSHOT_BYTES).ok()??;
@@ -154,8 +155,9 @@ impl TreeSnapshot {
 }
 
 impl SnapshotScope<'_> {
-    /// Returns true for files of agentd itself and of other sessions.
-    fn is_ours(&self, path: &Path) -> bool {
+    /// Returns true for paths that a snapshot skips: agentd's own folder, the folders of other sessions, and files that
+    /// the reply may update.
+    fn is_skipped(&self, path: &Path) -> bool {
         let inside: Vec<_> = path
             .strip_prefix(self.root)
             .unwrap_or(path)
@@ -164,10 +166,10 @@ impl SnapshotScope<'_> {
         match inside[..] {
             [first] if first == paths::LOCAL_FOLDER => true,
             [first, second, change, ..] if first == "agentd" && second == "changes" => {
-                let own = change == self.session.as_str();
+                let is_own_folder = change == self.session.as_str();
                 let target = inside[3..].iter().collect::<PathBuf>();
                 let is_target = |pattern: &String| matches_path(pattern, &target.to_string_lossy());
-                !own || self.updates.iter().any(is_target)
+                !is_own_folder || self.updates.iter().any(is_target)
             }
             _ => false,
         }
@@ -207,7 +209,7 @@ impl FileStamp {
     }
 }
 
-/// Calls a function with every entry of a folder. Entries that vanish meanwhile are skipped.
+/// Calls `take` with every entry of a folder. Entries that are removed in the meantime are skipped.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to project files"
@@ -222,8 +224,8 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
     Ok(())
 }
 
-/// Returns the folders in which git keeps the data of a project: `.git` in it or above it, or the one that the `.git`
-/// file of a worktree names.
+/// Returns the git folders of a project: `.git` at its root or in the nearest parent folder. If `.git` is the file of a
+/// linked worktree, returns that file, the git folder that it names, and the common git folder of the repository.
 pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some(git) = root
         .ancestors()
@@ -235,17 +237,17 @@ pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     if git.is_dir() {
         return vec![git];
     }
-    let line = |path: &Path| {
+    let read_line = |path: &Path| {
         let bytes = file::read_bytes_inside(path.parent()?, path, MAX_GIT_FILE_BYTES).ok()??;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
-    let told =
-        line(&git).and_then(|line| Some(PathBuf::from(line.strip_prefix("gitdir:")?.trim())));
-    let Some(own) = told.map(|told| git.parent().unwrap_or(root).join(told)) else {
+    let target =
+        read_line(&git).and_then(|line| Some(PathBuf::from(line.strip_prefix("gitdir:")?.trim())));
+    let Some(git_dir) = target.map(|target| git.parent().unwrap_or(root).join(target)) else {
         return vec![git];
     };
-    let common = line(&own.join("commondir")).map(|told| own.join(told));
-    [git, own].into_iter().chain(common).collect()
+    let common = read_line(&git_dir.join("commondir")).map(|target| git_dir.join(target));
+    [git, git_dir].into_iter().chain(common).collect()
 }
 
 /// Adds the metadata of a file, or of the files directly in a folder.

@@ -12,7 +12,7 @@ use crate::models::paths::{ARCHIVE_NAME, CHANGES_FOLDER, SPECS_FOLDER};
 ///
 /// # Errors
 ///
-/// `FileUnusable` for one that cannot be read.
+/// `FileUnusable` if a spec cannot be read.
 pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
     texts(root, SPECS_FOLDER)
 }
@@ -21,7 +21,7 @@ pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` for one that cannot be read.
+/// `FileUnusable` if a spec cannot be read.
 pub fn wanted_specs(root: &Path) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for change in file::names_in(&root.join(CHANGES_FOLDER))? {

@@ -1,4 +1,4 @@
-//! The tree of a project's files as text for a prompt: breadth first, within limits, with counts of left-out entries.
+//! The tree of a project's files as text for a prompt: breadth first, within limits, with counts of omitted entries.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -18,8 +18,8 @@ use crate::text::invisible::is_invisible;
 /// Maximum size of a `.gitignore` that is read, in bytes.
 const MAX_GITIGNORE_BYTES: u64 = 1024 * 1024;
 
-/// Returns the project's tree, sorted by bytes, without files that the repository's `.gitignore` files name. Ignore
-/// rules outside the repository are not read, so the same tree gives the same text on every machine.
+/// Returns the project's tree, sorted by bytes, without files that the repository's `.gitignore` files exclude.
+/// Ignore rules outside the repository are not read, so the same tree gives the same text on every machine.
 ///
 /// Folders are opened level by level until the limit is reached, so a large tree costs no more than a small one.
 ///
@@ -43,15 +43,15 @@ pub fn structure(root: &Path, limits: StructureLimits) -> Result<String> {
     Ok(tree.to_text())
 }
 
-/// Returns the first entries of the project's root, folders with a slash.
+/// Returns the first `max_entries` entries of the project's root; folders end with `/`.
 ///
 /// # Errors
 ///
 /// Those of [`structure`].
-pub(in crate::ops) fn top_level(root: &Path, most: usize) -> Result<Vec<String>> {
+pub(in crate::ops) fn top_level(root: &Path, max_entries: usize) -> Result<Vec<String>> {
     let limits = StructureLimits {
-        per_folder: most,
-        total: most,
+        per_folder: max_entries,
+        total: max_entries,
     };
     let mut tree = Tree {
         nodes: vec![Node::folder(OsString::new())],
@@ -80,10 +80,10 @@ struct Node {
     name: OsString,
     kind: NodeKind,
     children: Vec<usize>,
-    /// Number of entries of the folder that are left out.
+    /// Number of entries of the folder that are omitted.
     left_out: usize,
-    /// Set if the folder was listed.
-    opened: bool,
+    /// True if the folder was listed.
+    is_opened: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,14 +100,14 @@ impl Node {
             kind: NodeKind::Folder,
             children: Vec::new(),
             left_out: 0,
-            opened: false,
+            is_opened: false,
         }
     }
 }
 
-/// Ignore rules of a folder: its own, and the index of those of the folder above it.
+/// Ignore rules of a folder, and the index of the rules of its parent folder.
 pub(in crate::ops) struct IgnoreRules {
-    pub(in crate::ops) own: Gitignore,
+    pub(in crate::ops) matcher: Gitignore,
     pub(in crate::ops) above: Option<usize>,
 }
 
@@ -121,7 +121,7 @@ impl Tree {
                 break;
             }
             rules.push(IgnoreRules {
-                own: read_rules(root, &path),
+                matcher: read_rules(root, &path),
                 above,
             });
             let here = rules.len() - 1;
@@ -135,7 +135,7 @@ impl Tree {
             };
             let room = self.limits.total - self.shown;
             let taken = listing.entries.len().min(room);
-            self.nodes[index].opened = true;
+            self.nodes[index].is_opened = true;
             self.nodes[index].left_out = listing.count - taken;
             self.shown += taken;
             for (name, kind) in listing.entries.into_iter().take(taken) {
@@ -163,7 +163,7 @@ impl Tree {
         let closed = self
             .nodes
             .iter()
-            .filter(|node| node.kind == NodeKind::Folder && !node.opened)
+            .filter(|node| node.kind == NodeKind::Folder && !node.is_opened)
             .count();
         if entries > 0 || closed > 0 {
             let _infallible = write!(
@@ -192,7 +192,7 @@ impl Tree {
                 NodeKind::Link(target) => {
                     writeln!(out, "{indent}{name} -> {}", visible_name(target))
                 }
-                NodeKind::Folder if node.opened => writeln!(out, "{indent}{name}/"),
+                NodeKind::Folder if node.is_opened => writeln!(out, "{indent}{name}/"),
                 NodeKind::Folder => writeln!(out, "{indent}{name}/ (not opened)"),
             };
             self.write(child, depth + 1, out);
@@ -203,7 +203,7 @@ impl Tree {
     }
 }
 
-/// The first entries of a folder by name, and the number of all.
+/// The first entries of a folder by name, and the number of all its entries.
 struct Listing {
     entries: Vec<(OsString, NodeKind)>,
     count: usize,
@@ -217,7 +217,7 @@ fn list(
     folder: &Path,
     rules: &[IgnoreRules],
     here: usize,
-    most: usize,
+    max_entries: usize,
 ) -> std::io::Result<Listing> {
     let mut first = BinaryHeap::new();
     let mut count = 0;
@@ -232,8 +232,8 @@ fn list(
             continue;
         }
         count += 1;
-        // Only the first names are kept, so that a folder with a million entries costs no memory.
-        if first.len() < most || first.peek().is_some_and(|(last, _)| name < *last) {
+        // Only the first names are kept, so that a folder with a million entries needs little memory.
+        if first.len() < max_entries || first.peek().is_some_and(|(last, _)| name < *last) {
             let kind = if file_type.is_symlink() {
                 NodeKind::Link(
                     fs::read_link(entry.path())
@@ -246,7 +246,7 @@ fn list(
                 NodeKind::File
             };
             first.push((name, kind));
-            if first.len() > most {
+            if first.len() > max_entries {
                 first.pop();
             }
         }
@@ -257,7 +257,7 @@ fn list(
     })
 }
 
-/// Returns true if the rules of a folder or of one above it ignore an entry. The nearest rule decides.
+/// Returns true if the rules of a folder or of its parent folders ignore an entry. The nearest matching rule decides.
 pub(in crate::ops) fn is_ignored(
     path: &Path,
     is_folder: bool,
@@ -266,7 +266,7 @@ pub(in crate::ops) fn is_ignored(
 ) -> bool {
     let mut level = Some(here);
     while let Some(rules_here) = level.and_then(|index| rules.get(index)) {
-        match rules_here.own.matched(path, is_folder) {
+        match rules_here.matcher.matched(path, is_folder) {
             Match::Ignore(_) => return true,
             Match::Whitelist(_) => return false,
             Match::None => level = rules_here.above,
@@ -291,7 +291,7 @@ pub(in crate::ops) fn rules_above(root: &Path) -> Vec<IgnoreRules> {
     for folder in above {
         let nearest = rules.len().checked_sub(1);
         rules.push(IgnoreRules {
-            own: read_rules(repository, folder),
+            matcher: read_rules(repository, folder),
             above: nearest,
         });
     }
@@ -310,14 +310,14 @@ pub(in crate::ops) fn read_rules(root: &Path, folder: &Path) -> Gitignore {
             }
         }
         Ok(None) => {}
-        Err(error) => log::warn!("cannot use a .gitignore: {error}"),
+        Err(error) => log::warn!("cannot read a .gitignore, continuing without it: {error}"),
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Translates a rule of git for the matcher: git has no alternation in braces, and `!` alone has no meaning.
+/// Translates a `.gitignore` rule for the matcher: git has no alternation in braces, and ignores a lone `!`.
 fn translate_rule(line: &str) -> String {
-    // One CR belongs to the line end. The matcher would trim a second one, which for git is part of the name.
+    // One CR is part of the line ending. The matcher would trim a second one, which for git is part of the name.
     let line = line.strip_suffix('\r').unwrap_or(line);
     let line = line
         .strip_suffix('\r')
@@ -350,7 +350,7 @@ fn translate_rule(line: &str) -> String {
     rule
 }
 
-/// Returns a file name with everything escaped that is not printable, so that every byte of it can be seen.
+/// Returns a file name with backslashes, invisible characters and invalid UTF-8 escaped, so that every byte is visible.
 pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     let mut out = String::new();
     for chunk in name.as_encoded_bytes().utf8_chunks() {
@@ -369,7 +369,7 @@ pub(in crate::ops) fn visible_name(name: &OsStr) -> String {
     out
 }
 
-/// Returns a path with everything escaped that is not printable.
+/// Returns a path with backslashes, invisible characters and invalid UTF-8 escaped.
 #[must_use]
 pub fn visible_path(path: &Path) -> String {
     visible_name(path.as_os_str())

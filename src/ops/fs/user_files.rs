@@ -1,4 +1,4 @@
-//! The door to files outside the project that only the user may read and write.
+//! Access to files outside the project that only the user may read and write.
 
 use std::fs::DirBuilder;
 use std::io::{self, Write as _};
@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// Returns the names in a folder that only the user can write to; none if it does not exist.
+/// Returns the names in a folder that only the user can write to; empty if the folder does not exist.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it is writable by other users, or it is not a folder.
+/// `FileUnusable` if the folder belongs to another user or is writable by others, or if it is not a folder.
 pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     match check_private(folder) {
         Ok(()) => Ok(file::names_in(folder)?
@@ -28,14 +28,14 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Checks that nobody else owns or can write to the folder of the user's settings and some entries in it.
+/// Checks that no other user owns or can write to the folder of the user's settings and the named entries in it.
 ///
-/// A process that can write there decides which commands are run. Missing paths are accepted. Links are followed,
-/// because settings are often kept elsewhere and linked.
+/// The settings decide which commands are run. Missing paths are accepted. Symlinks are followed, because settings are
+/// often kept in another folder and symlinked.
 ///
 /// # Errors
 ///
-/// `FileUnusable` with a hint to the command that fixes it.
+/// `FileUnusable` if another user owns or can write to one of them; the hint names the commands that fix it.
 pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
     let paths =
         std::iter::once(folder.to_path_buf()).chain(entries.iter().map(|entry| folder.join(entry)));
@@ -43,7 +43,7 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
         let Ok(metadata) = path.metadata() else {
             continue;
         };
-        if let Some(why) = written_by_others(&metadata) {
+        if let Some(why) = unsafe_reason(&metadata) {
             let shown = path.display().to_string().escape_debug().to_string();
             return Err(
                 Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
@@ -55,10 +55,10 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the reason why a file cannot be trusted, if someone else can write to it. A group with the user's own id,
-/// as many systems create for each user, counts as the user.
+/// Returns the reason why a file is not safe to use, if another user owns it or can write to it. A group with the
+/// user's own id, which many systems create for each user, counts as the user.
 #[cfg(unix)]
-fn written_by_others(metadata: &std::fs::Metadata) -> Option<&'static str> {
+fn unsafe_reason(metadata: &std::fs::Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     if metadata.uid() != nix::unistd::geteuid().as_raw() {
         return Some("belongs to another user");
@@ -69,7 +69,7 @@ fn written_by_others(metadata: &std::fs::Metadata) -> Option<&'static str> {
 }
 
 #[cfg(not(unix))]
-fn written_by_others(_: &std::fs::Metadata) -> Option<&'static str> {
+fn unsafe_reason(_: &std::fs::Metadata) -> Option<&'static str> {
     None
 }
 
@@ -77,7 +77,7 @@ fn written_by_others(_: &std::fs::Metadata) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be written, or if others can write to the folder.
+/// `FileUnusable` if the file cannot be written, or if other users can write to the folder.
 pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
     let write = || {
         make_private(folder)?;
@@ -87,14 +87,14 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
     write().map_err(|error| unusable(folder, "is not writable").with_source(error))
 }
 
-/// Removes a file of a folder that only the user can use. A missing file is no failure.
+/// Removes a file in a folder that only the user can use. A missing file is not an error.
 ///
 /// # Errors
 ///
 /// `FileUnusable` if it cannot be removed.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door to what is kept for the user"
+    reason = "this is the door to the user's files"
 )]
 pub fn remove_private(folder: &Path, name: &str) -> Result<()> {
     match std::fs::remove_file(folder.join(name)) {
@@ -114,18 +114,18 @@ pub(in crate::ops) fn write_own(folder: &Path, name: &str, content: &str) -> Res
     let write = || {
         make_private(folder)?;
         if folder.symlink_metadata()?.is_symlink() {
-            return Err(io::Error::other("it is a link"));
+            return Err(io::Error::other("it is a symlink"));
         }
         write_atomically(folder, name, content, false)
     };
     write().map_err(|error| unusable(folder, "is not writable").with_source(error))
 }
 
-fn write_atomically(folder: &Path, name: &str, content: &str, lasting: bool) -> io::Result<()> {
-    // Temporary files are created with permissions for the user alone, and keep them when they are renamed.
+fn write_atomically(folder: &Path, name: &str, content: &str, sync: bool) -> io::Result<()> {
+    // Temporary files are created with permissions for the user only, and keep them when they are renamed.
     let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
     temporary.write_all(content.as_bytes())?;
-    if lasting {
+    if sync {
         temporary.as_file().sync_all()?;
     }
     temporary.persist(folder.join(name))?;
@@ -140,7 +140,7 @@ fn unusable(folder: &Path, what: &str) -> Error {
     )
 }
 
-/// Creates a folder and its missing parents with permissions for the user alone.
+/// Creates a folder and its missing parents with permissions for the user only.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -149,7 +149,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Refuses anything but a folder that belongs to the user and that others cannot write to.
+/// Fails unless the path is a folder that belongs to the user and that others cannot write to.
 fn check_private(folder: &Path) -> io::Result<()> {
     let metadata = folder.symlink_metadata()?;
     if !metadata.is_dir() {

@@ -1,4 +1,4 @@
-//! Runs the program git with fixed settings and environment, so that its behaviour does not depend on the user or the repository.
+//! Runs git with fixed settings and environment, so that its behaviour does not depend on the user or the repository.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,14 +20,14 @@ use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// The way git is run.
+/// Options for running git.
 #[derive(Clone, Debug)]
 pub struct Git {
     /// Variables for the environment of every command, such as an identity and dates.
     pub env: Vec<(String, String)>,
     /// Timeout of one command.
     pub limit: Duration,
-    /// Ends a running command if this process is killed; without one, the command continues.
+    /// Kills a running command if this process is killed; `None` to let the command continue.
     pub watcher: Option<ChildWatcher>,
 }
 
@@ -66,8 +66,9 @@ const SETTINGS: [&str; 21] = [
     "advice.resolveConflict=false",
 ];
 
-/// Variables that would redirect git or make it run a program. The caller may have set them, as hooks do.
-/// `GIT_CONFIG_COUNT` is kept, because it holds settings of the user, such as `safe.directory`.
+/// Variables that would redirect git or make it run a program. They may be set in the environment of agentd, for
+/// example if a git hook runs it. `GIT_CONFIG_COUNT` is kept, because it holds settings of the user, such as
+/// `safe.directory`.
 const REMOVED_VARIABLES: [&str; 45] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -116,7 +117,7 @@ const REMOVED_VARIABLES: [&str; 45] = [
     "GIT_TRACE2",
 ];
 
-/// Variables of every command. Replaced objects are switched off, because they would show another history.
+/// Variables of every command. Replace refs are disabled, because they would show another history.
 const ADDED_VARIABLES: [(&str, &str); 7] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -134,8 +135,11 @@ const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 /// Maximum time to wait for a lock that another git process holds.
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(3);
 
-/// Maximum length of git's own message in an error, in bytes.
-const MAX_MESSAGE_BYTES: usize = 2000;
+/// Maximum size of a command's stderr that is kept, in bytes.
+const MAX_STDERR_BYTES: u64 = 64 * 1024;
+
+/// Maximum length of git's own message in an error, in characters.
+const MAX_MESSAGE_CHARS: usize = 2000;
 
 /// The folders of a repository and of a working tree, which git would otherwise search for.
 #[derive(Clone, Debug)]
@@ -144,7 +148,7 @@ pub(super) struct RepositoryFolders {
     pub(super) common: PathBuf,
     pub(super) git_dir: PathBuf,
     pub(super) work_tree: PathBuf,
-    /// Object folders of other repositories that the commands read, too.
+    /// Git folders of other repositories whose objects the commands read.
     pub(super) borrows_from: Vec<PathBuf>,
     settings: Vec<OsString>,
 }
@@ -162,9 +166,9 @@ impl RepositoryFolders {
     }
 
     /// Returns a command for this repository and working tree.
-    pub(super) fn call(&self, words: &[&str]) -> GitCall {
-        let mut call = GitCall::new(&self.git, &self.work_tree, words);
-        call.place = [
+    pub(super) fn call(&self, args: &[&str]) -> GitCall {
+        let mut call = GitCall::new(&self.git, &self.work_tree, args);
+        call.repository_args = [
             join("--git-dir=", &self.git_dir),
             join("--work-tree=", &self.work_tree),
         ]
@@ -175,30 +179,29 @@ impl RepositoryFolders {
         call
     }
 
-    /// Returns a copy with a setting for all its commands.
+    /// Adds a setting for all commands.
     pub(super) fn with_setting(mut self, setting: &str) -> Self {
         self.settings.push(setting.into());
         self
     }
 
-    /// Returns a copy without the filters that the repository's own configuration names.
+    /// Returns a copy that disables the filters in the repository's own configuration.
     ///
-    /// Every command that uses an index may read files, and would run these filters, which an agent could have
-    /// configured. Filters of the user's configuration are run: without them, git would commit content that must not
-    /// be seen.
+    /// Every command that uses an index may read files and run these filters, and an agent could have configured them.
+    /// Filters in the user's configuration are run: without a filter that encrypts files, for example, git would commit
+    /// them unencrypted.
     ///
     /// # Errors
     ///
-    /// `GitFailed` if the configuration cannot be read, or names a filter that cannot be switched off.
+    /// `GitFailed` if the configuration cannot be read, or defines a filter that cannot be disabled.
     pub(super) fn guarded(&self) -> Result<Self> {
         let mut guarded = self.clone();
-        let own = self.git_dir.join("config.worktree");
         for config in [
             self.common.join("config"),
             self.common.join("config.worktree"),
-            own,
+            self.git_dir.join("config.worktree"),
         ] {
-            if !may_name_filter(&config) {
+            if !may_define_filter(&config) {
                 continue;
             }
             let list = self
@@ -214,9 +217,9 @@ impl RepositoryFolders {
                 if name.contains(&b'=') {
                     let shown = String::from_utf8_lossy(name).escape_debug().to_string();
                     return Err(failed(format!(
-                        "the repository's configuration has a filter `{shown}`"
+                        "cannot disable `{shown}` of the repository's configuration"
                     ))
-                    .with_hint("a filter with `=` in its name cannot be disabled; rename it"));
+                    .with_hint("rename the filter: its name must not contain `=`"));
                 }
                 guarded.settings.push(join_bytes(name, b"="));
             }
@@ -225,15 +228,15 @@ impl RepositoryFolders {
     }
 }
 
-/// Longest configuration that is searched here; a longer one is left to git.
+/// Maximum size of a configuration file that is searched for filters here, in bytes; a larger one is left to git.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// Returns true if a configuration file could name a filter, itself or through a file that it includes.
+/// Returns true if a configuration file could define a filter, itself or through a file that it includes.
 ///
-/// Git's configuration has no way to write `filter` or `include` but these letters: no escape, no continued line and
-/// no other encoding is allowed in the name of a section. A file without both words therefore names no filter, and git
-/// need not be started to ask. A file that cannot be read, or is too large, is left to git.
-fn may_name_filter(config: &Path) -> bool {
+/// The section names `filter` and `include` can only be written with these letters: git allows no escape, line
+/// continuation or other encoding in a section name. A file that contains neither word therefore defines no filter, and
+/// git need not be started. Returns true for a file that cannot be read or is too large, so that git reads it.
+fn may_define_filter(config: &Path) -> bool {
     if config.symlink_metadata().is_err() {
         return false;
     }
@@ -246,43 +249,45 @@ fn may_name_filter(config: &Path) -> bool {
         .any(|word| memmem::find(&bytes, word.as_bytes()).is_some())
 }
 
-/// One command.
+/// A git command to run.
 #[derive(Debug)]
 pub(super) struct GitCall {
     git: Git,
     folder: PathBuf,
-    place: Vec<OsString>,
-    /// Folders in which git reads; empty if it looks for the repository itself.
+    /// `--git-dir` and `--work-tree`; empty if git searches for the repository itself.
+    repository_args: Vec<OsString>,
+    /// Folders that git reads; empty if git searches for the repository itself.
     git_dirs: Vec<PathBuf>,
     settings: Vec<OsString>,
-    words: Vec<OsString>,
+    /// Name of the subcommand and its arguments.
+    args: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
     input: Vec<u8>,
 }
 
 impl GitCall {
-    /// Returns a command for which git searches the repository of a folder itself.
-    pub(super) fn new(git: &Git, folder: &Path, words: &[&str]) -> Self {
+    /// Returns a command for which git searches for the repository of a folder itself.
+    pub(super) fn new(git: &Git, folder: &Path, args: &[&str]) -> Self {
         Self {
             git: git.clone(),
             folder: folder.to_path_buf(),
-            place: Vec::new(),
+            repository_args: Vec::new(),
             git_dirs: Vec::new(),
             settings: Vec::new(),
-            words: words.iter().map(OsString::from).collect(),
+            args: args.iter().map(OsString::from).collect(),
             env: Vec::new(),
             input: Vec::new(),
         }
     }
 
-    pub(super) fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
-        self.words.push(word.as_ref().to_owned());
+    pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
         self
     }
 
-    pub(super) fn args<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
-        self.words
-            .extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+    pub(super) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
@@ -294,7 +299,7 @@ impl GitCall {
         self
     }
 
-    /// Takes every path as it is written.
+    /// Treats every pathspec as a literal path.
     pub(super) fn literal(mut self) -> Self {
         self.env.push(("GIT_LITERAL_PATHSPECS", "1".into()));
         self
@@ -310,9 +315,9 @@ impl GitCall {
         self
     }
 
-    /// Runs it and returns its output.
+    /// Runs the command and returns its stdout; fails unless the exit code is 0.
     pub(super) fn ok(self) -> Result<Vec<u8>> {
-        let name = self.words.first().cloned().unwrap_or_default();
+        let name = self.args.first().cloned().unwrap_or_default();
         let output = self.output()?;
         match output.code {
             Some(0) => Ok(output.stdout),
@@ -320,20 +325,20 @@ impl GitCall {
         }
     }
 
-    /// Runs it and returns its output without the line end.
+    /// Runs the command and returns its stdout without the trailing newline.
     pub(super) fn line(self) -> Result<Vec<u8>> {
         self.ok().map(without_newline)
     }
 
-    /// Runs it and returns its output as text, without the line end.
+    /// Runs the command and returns its stdout as text, without the trailing newline.
     pub(super) fn text(self) -> Result<String> {
         self.line()
             .map(|line| String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Runs it and returns its line of output; `None` if its exit code is 1.
+    /// Runs the command and returns its stdout as text, without the trailing newline; `None` if the exit code is 1.
     pub(super) fn find(self) -> Result<Option<String>> {
-        let name = self.words.first().cloned().unwrap_or_default();
+        let name = self.args.first().cloned().unwrap_or_default();
         let output = self.output()?;
         match output.code {
             Some(0) => Ok(Some(
@@ -344,13 +349,16 @@ impl GitCall {
         }
     }
 
-    /// Runs it, and retries for a while if another git process holds a lock.
+    /// Runs the command; retries for up to [`MAX_LOCK_WAIT`] while another git process holds a lock.
     pub(super) fn output(self) -> Result<GitOutput> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(20);
         loop {
             let output = self.run_once()?;
-            if output.code == Some(0) || !output.met_a_lock() || begun.elapsed() > MAX_LOCK_WAIT {
+            if output.code == Some(0)
+                || !output.is_lock_conflict()
+                || begun.elapsed() > MAX_LOCK_WAIT
+            {
                 return Ok(output);
             }
             sleep(pause);
@@ -361,7 +369,7 @@ impl GitCall {
     #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
     fn command(&self) -> Command {
         let mut command = Command::new("git");
-        // With `-C` instead of the working directory, in which a relative PATH would search for the program.
+        // `-C` does not change the working directory, in which a relative entry of PATH would be looked up.
         command.arg("-C").arg(&self.folder);
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
@@ -369,7 +377,7 @@ impl GitCall {
         for setting in &self.settings {
             command.arg("-c").arg(setting);
         }
-        command.args(&self.place).args(&self.words);
+        command.args(&self.repository_args).args(&self.args);
         for name in REMOVED_VARIABLES {
             command.env_remove(name);
         }
@@ -384,15 +392,15 @@ impl GitCall {
 
     fn run_once(&self) -> Result<GitOutput> {
         let name = self
-            .words
+            .args
             .first()
-            .map(|word| word.to_string_lossy().into_owned())
+            .map(|arg| arg.to_string_lossy().into_owned())
             .unwrap_or_default();
         self.run().map_err(|stopped| match stopped {
             WaitEnd::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
                 failed(format!("git {name} was killed after {seconds} s"))
-                    .with_hint("check for a hanging hook, a filter or a slow disk")
+                    .with_hint("check for a hanging filter or a slow disk")
             }
             WaitEnd::TooMuchOutput => failed(format!(
                 "git {name} was killed: it printed more than {}",
@@ -418,7 +426,7 @@ impl GitCall {
     }
 
     fn run(&self) -> Result<GitOutput, WaitEnd> {
-        // Files instead of pipes: a leftover process of a hook could hold a pipe open.
+        // Files instead of pipes: a leftover child process of git could hold a pipe open.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = self.command();
         command
@@ -441,12 +449,12 @@ impl GitCall {
         let status = match wait_for_exit(&mut child, self.git.limit, check) {
             Ok(status) => status,
             Err(stopped) => {
-                end(&mut child);
+                terminate(&mut child);
                 return Err(stopped);
             }
         };
         let stdout = read_from_start(&mut stdout, MAX_OUTPUT_BYTES)?;
-        let stderr = read_from_start(&mut stderr, 64 * 1024)?;
+        let stderr = read_from_start(&mut stderr, MAX_STDERR_BYTES)?;
         Ok(GitOutput {
             code: status.code(),
             stdout,
@@ -465,8 +473,9 @@ impl GitCall {
     }
 }
 
-/// Ends a command and its child processes, after a grace period in which git removes its locks.
-fn end(child: &mut Child) {
+/// Sends SIGTERM to a command and its child processes, so that git can remove its locks, and SIGKILL after
+/// [`KILL_GRACE`].
+fn terminate(child: &mut Child) {
     let Ok(group) = i32::try_from(child.id()).map(Pid::from_raw) else {
         return;
     };
@@ -492,43 +501,45 @@ fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
 /// Exit code and output of a command.
 #[derive(Debug)]
 pub(super) struct GitOutput {
-    /// Exit code; `None` if it was ended by a signal.
+    /// Exit code; `None` if the command was killed by a signal.
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
 }
 
 impl GitOutput {
-    /// Returns true if another git process was in the way: by a lock, or by a worktree that it was creating.
-    fn met_a_lock(&self) -> bool {
-        let said = |words: &str| self.stderr.contains(words);
-        (said(".lock'") && (said("File exists") || said("Unable to create")))
-            || said("could not lock")
-            || (said("failed to read") && said("worktrees/"))
+    /// Returns true if the command failed because another git process held a lock or was creating a worktree.
+    fn is_lock_conflict(&self) -> bool {
+        let has_message = |part: &str| self.stderr.contains(part);
+        (has_message(".lock'") && (has_message("File exists") || has_message("Unable to create")))
+            || has_message("could not lock")
+            || (has_message("failed to read") && has_message("worktrees/"))
     }
 
     /// Returns the error for a failed command, with git's own message.
     pub(super) fn failure(&self, name: &str) -> Error {
-        let words: String = self.stderr.trim().chars().take(MAX_MESSAGE_BYTES).collect();
-        let end = match (self.code, words.is_empty()) {
-            (Some(_), false) => words,
+        let message: String = self.stderr.trim().chars().take(MAX_MESSAGE_CHARS).collect();
+        let cause = match (self.code, message.is_empty()) {
+            (Some(_), false) => message,
             (Some(code), true) => format!("exit code {code}"),
-            (None, _) => format!("killed by a signal {words}"),
+            (None, false) => format!("killed by a signal: {message}"),
+            (None, true) => "killed by a signal".to_owned(),
         };
-        let error = failed(format!("git {name} failed")).with_source(end);
-        if self.met_a_lock() {
+        let error = failed(format!("git {name} failed")).with_source(cause);
+        if self.is_lock_conflict() {
             return error.with_hint(
-                "if no other git process is running, remove the lock file that git names",
+                "if no other git process is running, remove the lock file named in the message",
             );
         }
         if self.stderr.contains("dubious ownership") {
             return error.with_hint(
-                "if you trust the repository: `git config --global --add safe.directory PATH`",
+                "if you trust the repository, run `git config --global --add safe.directory PATH`",
             );
         }
         if self.stderr.contains(" filter '") {
-            return error
-                .with_hint("define the filter in your own configuration: `git config --global`");
+            return error.with_hint(
+                "define the filter in your own configuration with `git config --global`",
+            );
         }
         error
     }
@@ -539,14 +550,14 @@ pub(super) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::GitFailed, message)
 }
 
-/// Returns the parts of an output that are terminated by NUL bytes.
+/// Returns the NUL-terminated fields of an output, without empty ones.
 pub(super) fn fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|&byte| byte == 0)
         .filter(|field| !field.is_empty())
 }
 
-/// Returns a path from bytes that git prints.
+/// Returns a path from the bytes that git prints.
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
@@ -555,7 +566,7 @@ fn join(start: &str, path: &Path) -> OsString {
     join_bytes(start.as_bytes(), path.as_os_str().as_bytes())
 }
 
-/// Returns an argument made of two parts.
+/// Returns an argument from two concatenated parts.
 pub(super) fn join_bytes(start: &[u8], rest: &[u8]) -> OsString {
     OsString::from_vec([start, rest].concat())
 }

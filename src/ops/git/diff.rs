@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::command::{RepositoryFolders, path_of};
-use super::output::{lossy, not_understood, split_at_tab};
+use super::output::{EXECUTABLE_MODE, lossy, not_understood, split_at_tab};
 use super::repository::Repository;
 use super::stage::{IndexListing, MAX_SNAPSHOT_FILE_BYTES, OversizedFile};
 use super::temp_repo::TempRepository;
@@ -19,13 +19,13 @@ use crate::ops::fs::MAX_FILE_BYTES;
 pub struct ChangedFile {
     /// Path, with replacement characters for invalid UTF-8.
     pub path: String,
-    /// Kind of the change.
+    /// Kind of the change to the file.
     pub status: FileStatus,
-    /// Set if it is not a text.
+    /// True if the file is not text.
     pub binary: bool,
-    /// Number of added lines.
+    /// Number of added lines; 0 for a binary file.
     pub added: u64,
-    /// Number of removed lines.
+    /// Number of removed lines; 0 for a binary file.
     pub removed: u64,
 }
 
@@ -33,13 +33,13 @@ pub struct ChangedFile {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileStatus {
-    /// It is new.
+    /// The file is new.
     Added,
-    /// It has other content, or is of another kind.
+    /// The content or the file type has changed.
     Modified,
-    /// It was removed.
+    /// The file was removed.
     Removed,
-    /// It had another path, and perhaps other content.
+    /// The path has changed, and possibly the content.
     Renamed {
         /// The earlier path.
         from: String,
@@ -55,7 +55,7 @@ pub struct DiffLimits {
     pub total: u64,
 }
 
-/// The changed files, and the diffs that fit the limits.
+/// The changed files, and the diffs that fit in the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The unified diffs of all files that are shown.
@@ -66,12 +66,12 @@ pub struct Diff {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A file that has changed and is not shown.
+/// A changed file whose diff is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
     /// Path, with replacement characters for invalid UTF-8.
     pub path: String,
-    /// The reason.
+    /// Reason why the diff is not shown.
     pub why: String,
     /// Kind of the file.
     pub kind: LeftOutKind,
@@ -86,54 +86,54 @@ pub enum LeftOutKind {
     Text,
     /// Not text, and not executable.
     Binary,
-    /// A file that can be executed.
+    /// An executable file, text or binary.
     Executable,
-    /// A git repository in the work tree that is part of no commit.
+    /// A git repository in the working tree that is not a submodule, so its files are not part of a commit.
     NestedRepository,
-    /// A file that was not read because of its size, so that nothing else is known about it.
+    /// A file that was not read because of its size; nothing else is known about it.
     Size,
 }
 
-/// Returns true for the path of a file that is left out of a diff.
+/// Returns true for the path of a file that a diff omits.
 type LeaveOut<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Worktree {
-    /// Returns the files that differ from a commit, those not known to git among them.
+    /// Returns the files that differ from a commit, including untracked files.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn changed(&self, from: &str) -> Result<Vec<ChangedFile>> {
-        let from = self.repository.named(from)?;
+        let from = self.repository.resolve(from)?;
         self.snapshot(&from)?.changed(&from)
     }
 
-    /// Returns how the work tree differs from a commit, files not known to git among them.
+    /// Returns the difference between a commit and the worktree, including untracked files.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
-        let from = self.repository.named(from)?;
+        let from = self.repository.resolve(from)?;
         self.snapshot(&from)?.diff(&from, limits, leave_out)
     }
 
-    /// Takes a snapshot of the work tree as it is now, files not known to git among it, to be compared with several
-    /// commits. `id` is the id of any commit of the repository.
+    /// Takes a snapshot of the worktree, including untracked files, to compare it with several commits. `id` is the id
+    /// of any commit of the repository; it only determines the hash function.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn snapshot(&self, id: &str) -> Result<Snapshot> {
         Snapshot::take(&self.checked()?, id, HiddenFlags::Shown)
     }
 
-    /// Returns how a commit differs from another, as [`Self::diff`] does for a work tree that holds that commit and
-    /// nothing else. Nothing is staged for it.
+    /// Returns the difference between two commits. For a worktree without uncommitted changes this equals
+    /// [`Self::diff`], but no file has to be staged.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn diff_of_commit(
         &self,
         commit: &str,
@@ -141,7 +141,7 @@ impl Worktree {
         limits: DiffLimits,
         leave_out: LeaveOut<'_>,
     ) -> Result<Diff> {
-        let from = self.repository.named(from)?;
+        let from = self.repository.resolve(from)?;
         let scratch = TempRepository::new(&self.checked()?, &from)?;
         Snapshot {
             scratch,
@@ -154,18 +154,18 @@ impl Worktree {
 }
 
 impl Repository {
-    /// Returns how the user's own work tree differs from a commit; nothing in the repository is touched.
+    /// Returns the difference between a commit and the user's working tree. The repository is not modified.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn diff_of_tree(
         &self,
         from: &str,
         limits: DiffLimits,
         leave_out: LeaveOut<'_>,
     ) -> Result<Diff> {
-        let from = self.named(from)?;
+        let from = self.resolve(from)?;
         Snapshot::take(&self.dir.guarded()?, &from, HiddenFlags::Kept)?
             .diff(&from, limits, leave_out)
     }
@@ -180,19 +180,19 @@ enum HiddenFlags {
     Shown,
 }
 
-/// A work tree as it was at one moment: a tree of git's in a temporary object store, which is removed with this value.
+/// The state of a working tree at one moment, as a git tree in a temporary object store. Dropping it removes the store.
 #[derive(Debug)]
 pub struct Snapshot {
     scratch: TempRepository,
-    /// The tree, or a commit that has it.
+    /// Id of the tree, or of a commit with that tree.
     tree: String,
-    /// Repositories in the work tree that are no submodules, and are not part of the tree.
+    /// Nested repositories that are not submodules. They are not part of the tree.
     pub(super) nested: Vec<String>,
-    /// Files that were not read because of their size, and are not part of the tree.
+    /// Files that were not read because of their size. Their current content is not part of the tree.
     oversized: Vec<OversizedFile>,
 }
 
-/// Settings of a command whose objects are temporary: compressing them would take most of its time.
+/// Settings of commands that write temporary objects: compressing them would take most of the time.
 const NO_COMPRESSION: [&str; 2] = ["core.compression=0", "core.looseCompression=0"];
 
 impl Snapshot {
@@ -200,16 +200,16 @@ impl Snapshot {
         let scratch = TempRepository::new(dir, id)?;
         scratch.copy_index(&dir.git_dir.join("index"))?;
 
-        let place = scratch.own_objects();
+        let env = scratch.own_objects();
         let dir = NO_COMPRESSION
             .iter()
             .fold(dir.clone(), |dir, setting| dir.with_setting(setting));
-        let listing = IndexListing::read(&dir, &place, MAX_SNAPSHOT_FILE_BYTES)?;
+        let listing = IndexListing::read(&dir, &env, MAX_SNAPSHOT_FILE_BYTES)?;
         if hidden == HiddenFlags::Shown {
-            listing.show_hidden(&dir, &place)?;
+            listing.show_hidden(&dir, &env)?;
         }
-        listing.add_all(&dir, &place)?;
-        let tree = dir.call(&["write-tree"]).env(&place).text()?;
+        listing.add_all(&dir, &env)?;
+        let tree = dir.call(&["write-tree"]).env(&env).text()?;
 
         Ok(Self {
             scratch,
@@ -226,16 +226,16 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also if there is no such commit.
+    /// `GitFailed` if a git command fails, or if the commit does not exist.
     pub fn changed(&self, from: &str) -> Result<Vec<ChangedFile>> {
         Ok(ComparedTrees::new(self, from)?.changed())
     }
 
-    /// Returns how the work tree differed from a commit.
+    /// Returns the difference between a commit and the snapshot.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also if there is no such commit.
+    /// `GitFailed` if a git command fails, or if the commit does not exist.
     pub fn diff(&self, from: &str, limits: DiffLimits, leave_out: LeaveOut<'_>) -> Result<Diff> {
         ComparedTrees::new(self, from)?.diff(limits, leave_out)
     }
@@ -248,15 +248,16 @@ struct ComparedTrees<'a> {
     records: Vec<RawRecord>,
 }
 
-/// Difference of a file as git prints it.
+/// A changed file as `git diff-tree` prints it.
 struct RawRecord {
     path: Vec<u8>,
     from: Option<Vec<u8>>,
     status: u8,
+    /// Object ids before and after; all zeros if the file does not exist.
     ids: [String; 2],
-    /// Set if either side is executable.
-    executable: bool,
-    binary: bool,
+    /// True if the file is executable before or after.
+    is_executable: bool,
+    is_binary: bool,
     added: u64,
     removed: u64,
 }
@@ -270,7 +271,7 @@ impl RawRecord {
             _ => FileStatus::Modified,
         };
         let Self {
-            binary,
+            is_binary,
             added,
             removed,
             ..
@@ -278,15 +279,15 @@ impl RawRecord {
         ChangedFile {
             path: lossy(&self.path),
             status,
-            binary,
+            binary: is_binary,
             added,
             removed,
         }
     }
 
-    /// Returns the entry of a file that is not shown, and that of the path that it was moved away from.
+    /// Returns the entry of a file that is not shown and, if it was renamed, another one for its earlier path.
     fn left_out(&self, why: &str) -> impl Iterator<Item = LeftOut> + use<> {
-        let kind = match (self.executable, self.binary) {
+        let kind = match (self.is_executable, self.is_binary) {
             (true, _) => LeftOutKind::Executable,
             (false, true) => LeftOutKind::Binary,
             (false, false) => LeftOutKind::Text,
@@ -304,7 +305,8 @@ impl RawRecord {
         std::iter::once(here).chain(self.from.as_deref().map(moved))
     }
 
-    /// Returns the number of diffs that git prints for it: two if its type has changed, a removal and an addition.
+    /// Returns the number of diffs that git prints for the file: two if its type has changed, a removal and an
+    /// addition.
     fn diffs(&self) -> usize {
         if self.status == b'T' { 2 } else { 1 }
     }
@@ -335,8 +337,8 @@ impl OversizedFile {
     }
 }
 
-/// Arguments of every diff. Larger files count as binary.
-const WORDS: [&str; 7] = [
+/// Subcommand and arguments of every diff.
+const DIFF_ARGS: [&str; 7] = [
     "diff-tree",
     "-r",
     "--no-commit-id",
@@ -345,26 +347,37 @@ const WORDS: [&str; 7] = [
     "--no-color",
     "--submodule=short",
 ];
-const LARGE: &str = "core.bigFileThreshold=16m";
+
+/// Setting of every diff: git treats larger files as binary.
+const BIG_FILE_SETTING: &str = "core.bigFileThreshold=16m";
+
+/// Argument that limits the number of files that are compared to find renames.
+const RENAME_LIMIT: &str = "-l1000";
 
 /// Maximum number of files in one `diff-tree` if all files together exceed `MAX_GROUP_BYTES`.
 const MAX_GROUP_FILES: usize = 200;
+
+/// Maximum size of the files in one `diff-tree`, in bytes.
 const MAX_GROUP_BYTES: u64 = 32 * 1024 * 1024;
 
 impl<'a> ComparedTrees<'a> {
     fn new(snapshot: &'a Snapshot, from: &'a str) -> Result<Self> {
-        let call = snapshot.scratch.dir.call(&WORDS).setting(LARGE);
-        let words = [
+        let call = snapshot
+            .scratch
+            .dir
+            .call(&DIFF_ARGS)
+            .setting(BIG_FILE_SETTING);
+        let args = [
             "-z",
             "-M",
-            "-l1000",
+            RENAME_LIMIT,
             "--raw",
             "--no-abbrev",
             "--numstat",
             from,
             &snapshot.tree,
         ];
-        let records = records(&call.args(words).ok()?)?;
+        let records = records(&call.args(args).ok()?)?;
         Ok(Self {
             snapshot,
             from,
@@ -372,11 +385,12 @@ impl<'a> ComparedTrees<'a> {
         })
     }
 
-    /// Returns all files that differ, files that were not read among them.
+    /// Returns all files that differ, including oversized files that were not read.
     fn changed(&self) -> Vec<ChangedFile> {
         let read = self.records.iter().map(RawRecord::changed);
-        let is_known = |file: &&OversizedFile| !self.records.iter().any(|r| r.path == file.path);
-        let unread = self.snapshot.oversized.iter().filter(is_known);
+        let is_unrecorded =
+            |file: &&OversizedFile| !self.records.iter().any(|r| r.path == file.path);
+        let unread = self.snapshot.oversized.iter().filter(is_unrecorded);
         read.chain(unread.map(OversizedFile::changed)).collect()
     }
 
@@ -396,17 +410,17 @@ impl<'a> ComparedTrees<'a> {
         let mut shown = Vec::new();
         let mut disguised = Vec::new();
         for record in &self.records {
-            // The tree has the file as it was staged before.
+            // The tree has an earlier version of an oversized file.
             if oversized.contains(record.path.as_slice()) {
                 continue;
             }
             let is_text = record
                 .ids
                 .iter()
-                .all(|id| is_no_object(id) || texts.contains(id));
+                .all(|id| is_null_id(id) || texts.contains(id));
             match why_left_out(record, &sizes, leave_out, is_text) {
                 Some(why) => diff.left_out.extend(record.left_out(&why)),
-                None if record.binary => disguised.push(record),
+                None if record.is_binary => disguised.push(record),
                 None => shown.push(record),
             }
         }
@@ -438,19 +452,24 @@ impl<'a> ComparedTrees<'a> {
         Ok(diff)
     }
 
-    /// Adds the diffs that fit the limits, from one diff of all changed files.
+    /// Adds the diffs that fit in the limits, from one `diff-tree` of all changed files.
     fn show_all(&self, shown: &[&RawRecord], limits: DiffLimits, diff: &mut Diff) -> Result<()> {
         if shown.is_empty() {
             return Ok(());
         }
-        // As in `new`, so that git pairs the same files as renamed.
+        // With the arguments of `new`, so that git detects the same renames.
         let has_renames = self.records.iter().any(|record| record.from.is_some());
         let renames: &[&str] = if has_renames {
-            &["-M", "-l1000"]
+            &["-M", RENAME_LIMIT]
         } else {
             &["--no-renames"]
         };
-        let call = self.snapshot.scratch.dir.call(&WORDS).setting(LARGE);
+        let call = self
+            .snapshot
+            .scratch
+            .dir
+            .call(&DIFF_ARGS)
+            .setting(BIG_FILE_SETTING);
         let output = call
             .arg("-p")
             .args(renames)
@@ -471,10 +490,10 @@ impl<'a> ComparedTrees<'a> {
         }
     }
 
-    /// Returns the ids of texts that git takes for binary: a NUL byte in a script, or an attribute of the
-    /// repository, is enough for that, and would hide it from a reviewer.
+    /// Returns the ids of text files that git treats as binary: a NUL byte in a script, or an attribute of the
+    /// repository, is enough to hide it from a reviewer.
     fn disguised_texts(&self, sizes: &Sizes, limits: DiffLimits) -> Result<HashSet<String>> {
-        let binary = self.records.iter().filter(|record| record.binary);
+        let binary = self.records.iter().filter(|record| record.is_binary);
         let mut input = String::new();
         let mut total = 0;
         for id in binary.flat_map(|record| &record.ids) {
@@ -511,11 +530,11 @@ impl<'a> ComparedTrees<'a> {
         Ok(texts)
     }
 
-    /// Adds the diffs of some files that fit the limits.
+    /// Adds the diffs of a group of files that fit in the limits.
     fn show(
         &self,
         group: &[&RawRecord],
-        words: &[&str],
+        options: &[&str],
         limits: DiffLimits,
         diff: &mut Diff,
     ) -> Result<()> {
@@ -528,11 +547,11 @@ impl<'a> ComparedTrees<'a> {
             .snapshot
             .scratch
             .dir
-            .call(&WORDS)
-            .setting(LARGE)
+            .call(&DIFF_ARGS)
+            .setting(BIG_FILE_SETTING)
             .literal();
         let call = call
-            .args(words)
+            .args(options)
             .args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
         let paths = group
             .iter()
@@ -569,35 +588,37 @@ impl<'a> ComparedTrees<'a> {
         Ok(sizes
             .lines()
             .filter_map(|line| {
-                let mut words = line.split(' ');
-                Some((words.next()?.to_owned(), words.nth(1)?.parse().ok()?))
+                // Each line is `ID TYPE SIZE`.
+                let mut fields = line.split(' ');
+                Some((fields.next()?.to_owned(), fields.nth(1)?.parse().ok()?))
             })
             .collect())
     }
 }
 
-/// Sizes in bytes by the ids of objects.
+/// Sizes of objects in bytes, by id.
 type Sizes = HashMap<String, u64>;
 
-/// Returns the size of a file before and after together.
+/// Returns the sum of a file's sizes before and after.
 fn size_of(record: &RawRecord, sizes: &Sizes) -> u64 {
     record.ids.iter().filter_map(|id| sizes.get(id)).sum()
 }
 
-/// Returns true for the id that git gives for a file that does not exist.
-fn is_no_object(id: &str) -> bool {
+/// Returns true for the id of all zeros, by which git marks a file that does not exist.
+fn is_null_id(id: &str) -> bool {
     id.bytes().all(|byte| byte == b'0')
 }
 
 /// Returns true for UTF-8 text in which fewer than one byte in ten is a control character. Anything else that git
-/// takes for binary is not shown.
+/// treats as binary is not shown.
 fn is_mostly_text(content: &[u8]) -> bool {
     let is_control = |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
     let controls = content.iter().filter(is_control).count();
     controls * 10 < content.len() && std::str::from_utf8(content).is_ok()
 }
 
-/// Returns the reason why a file is not shown; `None` if it is. `is_text` is set for a text that git takes for binary.
+/// Returns the reason why a file is not shown; `None` if it is. `is_text` is true for a text file that git treats as
+/// binary.
 fn why_left_out(
     record: &RawRecord,
     sizes: &Sizes,
@@ -612,7 +633,7 @@ fn why_left_out(
         Some("its name suggests secrets".to_owned())
     } else if size > 2 * MAX_FILE_BYTES {
         Some(format!("it is too large: {}", file::in_units(size)))
-    } else if record.binary && !is_text {
+    } else if record.is_binary && !is_text {
         let size = sizes.get(&record.ids[1]).copied().unwrap_or(0);
         Some(format!("it is binary: {}", file::in_units(size)))
     } else {
@@ -620,10 +641,10 @@ fn why_left_out(
     }
 }
 
-/// Groups the files that are diffed by one command.
+/// Splits files into groups, each of which is diffed by one command.
 fn groups<'a>(records: &[&'a RawRecord], sizes: &Sizes) -> Vec<Vec<&'a RawRecord>> {
-    // Alone, as renames are looked for among the files of a group.
-    let alone = |record: &RawRecord| record.from.is_some();
+    // A renamed file is alone in its group, because git searches for renames among all files of a group.
+    let is_renamed = |record: &RawRecord| record.from.is_some();
     let mut groups: Vec<Vec<&RawRecord>> = Vec::new();
     let mut bytes = 0;
     for &record in records {
@@ -631,8 +652,8 @@ fn groups<'a>(records: &[&'a RawRecord], sizes: &Sizes) -> Vec<Vec<&'a RawRecord
         let last = groups.last_mut().filter(|group| {
             group.len() < MAX_GROUP_FILES
                 && bytes < MAX_GROUP_BYTES
-                && !alone(record)
-                && !alone(group[0])
+                && !is_renamed(record)
+                && !is_renamed(group[0])
         });
         match last {
             Some(group) => group.push(record),
@@ -645,7 +666,7 @@ fn groups<'a>(records: &[&'a RawRecord], sizes: &Sizes) -> Vec<Vec<&'a RawRecord
     groups
 }
 
-/// Returns the diff of a file: the next of all diffs, or the next two.
+/// Takes the diff of a file from the diffs of all files: the next one, or the next two.
 fn next_text<'a>(record: &RawRecord, parts: &mut impl Iterator<Item = &'a [u8]>) -> Result<String> {
     let parts: Vec<&[u8]> = parts.take(record.diffs()).collect();
     if parts.len() < record.diffs() {
@@ -654,7 +675,7 @@ fn next_text<'a>(record: &RawRecord, parts: &mut impl Iterator<Item = &'a [u8]>)
     Ok(lossy(&parts.concat()))
 }
 
-/// Adds the diff of a file if it fits the limits; otherwise the file is left out.
+/// Adds the diff of a file if it fits in the limits; otherwise adds the file to those that are not shown.
 fn add_text(record: &RawRecord, text: &str, limits: DiffLimits, diff: &mut Diff) {
     let text = &escape_nul(text);
     let size = text.len() as u64;
@@ -672,7 +693,7 @@ fn add_text(record: &RawRecord, text: &str, limits: DiffLimits, diff: &mut Diff)
         .extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
 }
 
-/// Returns a diff with its NUL bytes as `\x00`, and a line before it that says so.
+/// Returns a diff with NUL bytes shown as `\x00`, preceded by a line that says so.
 fn escape_nul(text: &str) -> Cow<'_, str> {
     if !text.contains('\0') {
         return Cow::Borrowed(text);
@@ -683,7 +704,8 @@ fn escape_nul(text: &str) -> Cow<'_, str> {
     ))
 }
 
-/// Splits an output of diffs. No line of a file's content can start one, as each starts with a sign.
+/// Splits the output of `diff-tree -p` into its diffs. A content line cannot be mistaken for a diff header, because it
+/// starts with a space or a sign.
 fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
     const START: &[u8] = b"diff --git ";
     let mut parts = Vec::new();
@@ -701,57 +723,58 @@ fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// Parses the output of `--raw --numstat -z`: all files twice, in the same order.
+/// Parses the output of `--raw --numstat -z`, which lists all files twice, in the same order.
 fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
-    let broken = || not_understood("diff-tree");
+    let malformed = || not_understood("diff-tree");
     let mut parts = output.split(|&byte| byte == 0);
     let mut records = Vec::new();
     let mut next = parts.next();
     while let Some(meta) = next.and_then(|part| part.strip_prefix(b":")) {
         let meta = lossy(meta);
-        let words: Vec<&str> = meta.split(' ').collect();
-        let [old_mode, new_mode, old, new, status] = words[..] else {
-            return Err(broken());
+        let fields: Vec<&str> = meta.split(' ').collect();
+        let [old_mode, new_mode, old, new, status] = fields[..] else {
+            return Err(malformed());
         };
-        let status = status.bytes().next().ok_or_else(broken)?;
-        let mut path = parts.next().ok_or_else(broken)?.to_vec();
+        let status = status.bytes().next().ok_or_else(malformed)?;
+        let mut path = parts.next().ok_or_else(malformed)?.to_vec();
         let mut from = None;
         if matches!(status, b'R' | b'C') {
             from = Some(std::mem::replace(
                 &mut path,
-                parts.next().ok_or_else(broken)?.to_vec(),
+                parts.next().ok_or_else(malformed)?.to_vec(),
             ));
         }
         let ids = [old.to_owned(), new.to_owned()];
-        let executable = [old_mode, new_mode].contains(&"100755");
+        let is_executable = [old_mode, new_mode].contains(&EXECUTABLE_MODE);
         records.push(RawRecord {
             path,
             from,
             status,
             ids,
-            executable,
-            binary: false,
+            is_executable,
+            is_binary: false,
             added: 0,
             removed: 0,
         });
         next = parts.next();
     }
     for record in &mut records {
-        let counts = next.ok_or_else(broken)?;
-        let (added, rest) = split_at_tab(counts).ok_or_else(broken)?;
-        let (removed, path) = split_at_tab(rest).ok_or_else(broken)?;
+        let counts = next.ok_or_else(malformed)?;
+        let (added, rest) = split_at_tab(counts).ok_or_else(malformed)?;
+        let (removed, path) = split_at_tab(rest).ok_or_else(malformed)?;
+        // The path of a renamed file is empty, and the old and the new path follow.
         if path.is_empty() {
             parts.next();
         }
         let path = if path.is_empty() {
-            parts.next().ok_or_else(broken)?
+            parts.next().ok_or_else(malformed)?
         } else {
             path
         };
         if path != record.path {
-            return Err(broken());
+            return Err(malformed());
         }
-        record.binary = added == b"-";
+        record.is_binary = added == b"-";
         record.added = lossy(added).parse().unwrap_or(0);
         record.removed = lossy(removed).parse().unwrap_or(0);
         next = parts.next();

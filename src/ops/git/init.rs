@@ -1,4 +1,4 @@
-//! Creates a repository, for the demonstration.
+//! Creates a repository for `agentd demo`.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn create(root: &Path, git: &Git, message: &str) -> Result<Self> {
-        let steps: [&[&str]; 4] = [
+        let commands: [&[&str]; 4] = [
             &["init", "-q"],
             &["symbolic-ref", "HEAD", "refs/heads/main"],
             &["add", "-A"],
             &["commit", "-q", "-m", message],
         ];
-        for words in steps {
-            GitCall::new(git, root, words).ok()?;
+        for args in commands {
+            GitCall::new(git, root, args).ok()?;
         }
         Self::open(root, git)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::command::failed;
+use super::output::{EXECUTABLE_MODE, FILE_MODE_PREFIX, FOLDER_MODE};
 use super::repository::Repository;
 use super::texts::TreeEntry;
 use crate::error::Result;
@@ -17,18 +18,18 @@ const MAX_DEFINITIONS: usize = 2_000;
 pub struct CommitListing<'a> {
     repository: &'a Repository,
     commit: String,
-    /// Path of the project in its repository: empty, or with `/` at the end.
+    /// Path of the project in its repository: empty, or ending with `/`.
     prefix: String,
-    /// Git's modes by path in the project.
+    /// Git's file modes, in octal digits, by path in the project.
     modes: BTreeMap<String, String>,
 }
 
 impl Repository {
-    /// Lists a project at a commit. `folder` is the path of the project in the repository, empty for its top.
+    /// Lists a project at a commit. `folder` is the path of the project in the repository; empty for the top folder.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn listing_at(&self, commit: &str, folder: &str) -> Result<CommitListing<'_>> {
         let prefix = prefix_of(folder);
         let folders = [""]
@@ -37,10 +38,12 @@ impl Repository {
             .map(|folder| format!("{prefix}{}", prefix_of(folder)));
         let mut modes = BTreeMap::new();
         for folder in folders {
-            let paths: Vec<&str> = [folder.as_str()]
-                .into_iter()
-                .filter(|path| !path.is_empty())
-                .collect();
+            // Without a path, git lists the top folder.
+            let paths = if folder.is_empty() {
+                Vec::new()
+            } else {
+                vec![folder.as_str()]
+            };
             for TreeEntry { path, mode, .. } in self.entries_at(commit, &paths)? {
                 modes.extend(
                     path.strip_prefix(&prefix)
@@ -56,38 +59,38 @@ impl Repository {
         })
     }
 
-    /// Returns the texts of files at a commit by their paths in a project: of those paths that are given, and of all
-    /// files in the folders among them that `wanted` accepts by their path.
+    /// Returns the texts of files at a commit, by path in the project: the files at `paths` and in the folders below
+    /// them, if `is_wanted` returns true for their path. `folder` is the path of the project in the repository.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if one of them is not a regular text file, or is too large; `GitFailed`, also if they are too
-    /// many.
+    /// `FileUnusable` if one of the files is not a regular text file or is too large; `GitFailed` if there are too many
+    /// files, or if a git command fails.
     pub fn definitions_at(
         &self,
         commit: &str,
         folder: &str,
         paths: &[&str],
-        wanted: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<BTreeMap<String, String>> {
         let prefix = prefix_of(folder);
-        let paths: Vec<String> = paths.iter().map(|path| format!("{prefix}{path}")).collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let mut entries = self.all_entries_at(commit, &paths)?;
-        entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&wanted));
+        let full_paths: Vec<String> = paths.iter().map(|path| format!("{prefix}{path}")).collect();
+        let path_args: Vec<&str> = full_paths.iter().map(String::as_str).collect();
+        let mut entries = self.all_entries_at(commit, &path_args)?;
+        entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&is_wanted));
         if entries.len() > MAX_DEFINITIONS {
             return Err(failed(format!(
                 "more than {MAX_DEFINITIONS} definition files at {commit}"
             )));
         }
         let texts = self.texts_of(commit, entries)?;
-        let in_project =
+        let relative_to_project =
             |(path, text): (String, String)| Some((path.strip_prefix(&prefix)?.to_owned(), text));
-        Ok(texts.into_iter().filter_map(in_project).collect())
+        Ok(texts.into_iter().filter_map(relative_to_project).collect())
     }
 }
 
-/// Returns the prefix of the paths in a folder.
+/// Returns the common prefix of all paths in a folder: empty, or ending with `/`.
 fn prefix_of(folder: &str) -> String {
     let folder = folder.trim_matches('/');
     if folder.is_empty() {
@@ -98,10 +101,10 @@ fn prefix_of(folder: &str) -> String {
 }
 
 impl CommitListing<'_> {
-    fn has_mode(&self, name: &str, kind: &str) -> bool {
+    fn has_mode(&self, name: &str, mode_prefix: &str) -> bool {
         self.modes
             .get(name)
-            .is_some_and(|mode| mode.starts_with(kind))
+            .is_some_and(|mode| mode.starts_with(mode_prefix))
     }
 }
 
@@ -111,21 +114,22 @@ impl ProjectListing for CommitListing<'_> {
     }
 
     fn has_file(&self, name: &str) -> bool {
-        self.has_mode(name, "100")
+        self.has_mode(name, FILE_MODE_PREFIX)
     }
 
     fn has_folder(&self, name: &str) -> bool {
-        self.has_mode(name, "040")
+        self.has_mode(name, FOLDER_MODE)
     }
 
     fn has_program(&self, name: &str) -> bool {
-        self.has_mode(name, "100755")
+        self.has_mode(name, EXECUTABLE_MODE)
     }
 
     fn text(&self, name: &str) -> Option<String> {
         if !self.has_file(name) {
             return None;
         }
+        // A file that cannot be read as text counts as missing, as the trait says.
         self.repository
             .text_at(&self.commit, &format!("{}{name}", self.prefix))
             .ok()

@@ -27,11 +27,11 @@ pub struct MergeRequest<'a> {
     pub into: &'a str,
     /// Message of the commit.
     pub message: &'a str,
-    /// Merges as a single commit with one parent.
+    /// True to merge as a single commit with one parent.
     pub squash: bool,
-    /// Commit at which `into` must be; `None` for any.
-    pub onto: Option<&'a str>,
-    /// Returns an error for a commit of `branch` that must not be merged.
+    /// Commit that must be the tip of `into`; `None` to accept any.
+    pub expected_tip: Option<&'a str>,
+    /// Checks the tip of `branch`; an error refuses the merge.
     pub check_tip: &'a dyn Fn(&str) -> Result<()>,
 }
 
@@ -63,13 +63,13 @@ enum MergedTree {
 }
 
 impl Repository {
-    /// Merges the branch of a change into a branch of the user. If that is checked out in the user's working tree, the
-    /// files are updated. Uncommitted work is never overwritten: the merge is refused instead.
+    /// Merges the branch of a change into a branch of the user. If the target is checked out in the user's working
+    /// tree, its files are updated. Uncommitted work is never overwritten: the merge is refused instead.
     ///
     /// # Errors
     ///
-    /// `MergeConflict` with the files; `GitFailed` if uncommitted work is in the way, or if the branch is checked out
-    /// in another worktree. In both cases nothing was changed.
+    /// `MergeConflict` with the files; `GitFailed` if the merge would overwrite uncommitted work, or if the target is
+    /// checked out in another worktree. In these cases nothing is changed.
     pub fn merge_branch(
         &self,
         branch: &str,
@@ -82,24 +82,25 @@ impl Repository {
             into,
             message,
             squash,
-            onto: None,
+            expected_tip: None,
             check_tip: &|_| Ok(()),
         })
     }
 
-    /// Merges like [`Self::merge_branch`], if the request accepts the commits of both branches. They are read once,
-    /// so that the checked commits are the merged ones.
+    /// Merges like [`Self::merge_branch`] if the request accepts the tips of both branches. The tips are read once, so
+    /// that the checked commits are the merged ones.
     ///
     /// # Errors
     ///
-    /// `VerdictStale` if the target has moved; errors of `check_tip`; those of [`Self::merge_branch`].
+    /// `VerdictStale` if the tip of the target is not the expected one; errors of `check_tip`; those of
+    /// [`Self::merge_branch`].
     pub fn merge_checked(&self, request: &MergeRequest<'_>) -> Result<MergeOutcome> {
         let MergeRequest {
             branch,
             into,
             message,
             squash,
-            onto,
+            expected_tip,
             check_tip,
         } = *request;
         let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
@@ -121,10 +122,10 @@ impl Repository {
         if squash && tree == target.tree {
             return Ok(MergeOutcome::Already);
         }
-        if onto.is_some_and(|onto| onto != target.commit) {
+        if expected_tip.is_some_and(|expected| expected != target.commit) {
             let message = format!("`{into}` has new commits since `{branch}` was created");
             return Err(Error::new(ErrorKind::VerdictStale, message)
-                .with_hint("merge the branch manually, or start again"));
+                .with_hint(format!("merge `{branch}` manually, or start a new change")));
         }
 
         let mut parents = vec![target.commit.as_str()];
@@ -132,12 +133,12 @@ impl Repository {
             parents.push(&tip.commit);
         }
         let commit = commit_tree(&self.dir, &tree, &parents, message)?;
-        self.put_in_place(request, target, &commit)?;
+        self.advance_target(request, target, &commit)?;
         Ok(MergeOutcome::Done(commit))
     }
 
-    /// Moves the target of a merge to the new commit, and updates the user's files if it is checked out.
-    fn put_in_place(
+    /// Moves the target of a merge to the new commit, and updates the user's files if the target is checked out.
+    fn advance_target(
         &self,
         request: &MergeRequest<'_>,
         target: &RefRecord,
@@ -145,19 +146,19 @@ impl Repository {
     ) -> Result<()> {
         let MergeRequest { branch, into, .. } = *request;
         // A branch may be a symbolic ref to the one that is checked out.
-        let reference = target.leads_to.as_ref().unwrap_or(&target.name);
-        let now = RefRecords::read_with_places(&self.dir, &[reference])?;
-        let now = now.find(reference);
+        let reference = target.symref_target.as_ref().unwrap_or(&target.name);
+        let records = RefRecords::read_with_places(&self.dir, &[reference])?;
+        let current = records.find(reference);
 
-        if let Some(now) = now.filter(|now| now.is_head) {
-            if now.commit != target.commit {
+        if let Some(current) = current.filter(|current| current.is_head) {
+            if current.commit != target.commit {
                 return Err(
                     failed("the checked-out branch changed in the meantime").with_hint("try again")
                 );
             }
-            return self.follow(&target.commit, commit);
+            return self.fast_forward(&target.commit, commit);
         }
-        if let Some(place) = now.and_then(|now| now.checked_out_in.as_ref()) {
+        if let Some(place) = current.and_then(|current| current.checked_out_in.as_ref()) {
             let place = place.display().to_string();
             return Err(failed(format!(
                 "`{into}` is checked out in `{}`",
@@ -174,15 +175,15 @@ impl Repository {
         )
     }
 
-    /// Moves the branch that the user has checked out to a commit on top of it, and updates the files.
+    /// Fast-forwards the branch that the user has checked out to a commit, and updates the files.
     ///
     /// Git checks every file before it writes the first one, so a refusal leaves everything as it was. If git is
     /// interrupted while it writes, the files that it has written are restored.
-    fn follow(&self, target: &str, commit: &str) -> Result<()> {
+    fn fast_forward(&self, target: &str, commit: &str) -> Result<()> {
         let dir = self.dir.guarded()?;
-        let steps = self.steps(target, commit)?;
-        let names = self.in_the_way(&steps)?;
-        let words = [
+        let changes = self.path_changes(target, commit)?;
+        let dirty_names = self.overwritten_names(&changes)?;
+        let args = [
             "merge",
             "--ff-only",
             "--no-overwrite-ignore",
@@ -190,29 +191,29 @@ impl Repository {
             "--no-stat",
             commit,
         ];
-        let output = dir.call(&words).output();
-        let went_well = output.as_ref().is_ok_and(|output| output.code == Some(0));
-        if went_well || commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
+        let output = dir.call(&args).output();
+        let has_succeeded = output.as_ref().is_ok_and(|output| output.code == Some(0));
+        if has_succeeded || commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
             return Ok(());
         }
-        let refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
-        if refused && !names.is_empty() {
+        let is_refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
+        if is_refused && !dirty_names.is_empty() {
             return Err(failed(format!(
                 "uncommitted changes would be overwritten: {}",
-                some_names(&names)
+                some_names(&dirty_names)
             ))
             .with_hint("commit them, or run `git stash -u`; then try again"));
         }
-        // Interrupted: the files that git has written held no other work, so they can be restored.
-        if !refused && names.is_empty() && !self.in_the_way(&steps)?.is_empty() {
-            put_back(&dir, &steps)?;
+        // Git was interrupted while it wrote files. These had no uncommitted work before, so they can be restored.
+        if !is_refused && dirty_names.is_empty() && !self.overwritten_names(&changes)?.is_empty() {
+            restore_files(&dir, &changes)?;
         }
         Err(output?.failure("merge"))
     }
 
     /// Returns the files that differ between two commits.
-    fn steps(&self, from: &str, to: &str) -> Result<Vec<PathChange>> {
-        let words = [
+    fn path_changes(&self, from: &str, to: &str) -> Result<Vec<PathChange>> {
+        let args = [
             "diff-tree",
             "-r",
             "-z",
@@ -222,55 +223,56 @@ impl Repository {
             from,
             to,
         ];
-        let output = self.dir.call(&words).ok()?;
+        let output = self.dir.call(&args).ok()?;
         let mut parts = fields(&output);
-        let mut steps = Vec::new();
+        let mut changes = Vec::new();
         while let (Some(meta), Some(path)) = (parts.next(), parts.next()) {
             let meta = lossy(meta);
-            let words: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
-            let [mode, _, id, _, status] = words[..] else {
+            let fields: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
+            let [mode, _, id, _, status] = fields[..] else {
                 return Err(not_understood("diff-tree"));
             };
             let before = format!("{mode} {id}\t");
-            steps.push(PathChange {
+            changes.push(PathChange {
                 path: path.to_vec(),
                 before,
-                new: status == "A",
+                is_new: status == "A",
             });
         }
-        Ok(steps)
+        Ok(changes)
     }
 
-    /// Returns the files with uncommitted work that a merge would write.
-    fn in_the_way(&self, steps: &[PathChange]) -> Result<Vec<String>> {
-        // Of an untracked folder only the files that exist count, and these are found below.
+    /// Returns the names of files with uncommitted work that a merge would overwrite.
+    fn overwritten_names(&self, changes: &[PathChange]) -> Result<Vec<String>> {
+        // An untracked folder is skipped: only the files in it that the merge writes matter, and `exists` finds them.
         let dirty = self
             .uncommitted()?
             .into_iter()
             .filter(|name| !name.ends_with('/'))
             .collect::<Vec<_>>();
-        let inside = |a: &str, b: &str| {
-            a.strip_prefix(b.trim_end_matches('/'))
+        let is_inside = |path: &str, folder: &str| {
+            path.strip_prefix(folder.trim_end_matches('/'))
                 .is_some_and(is_below)
         };
         let is_dirty = |name: &str| {
             dirty
                 .iter()
-                .any(|other| inside(name, other) || inside(other, name))
+                .any(|other| is_inside(name, other) || is_inside(other, name))
         };
-        // Ignored files are not listed as uncommitted.
-        let is_there = |step: &PathChange| {
+        // Git does not list ignored files as uncommitted.
+        let exists = |change: &PathChange| {
             self.root
-                .join(path_of(&step.path))
+                .join(path_of(&change.path))
                 .symlink_metadata()
                 .is_ok()
         };
-        let in_the_way =
-            |step: &&PathChange| is_dirty(&lossy(&step.path)) || (step.new && is_there(step));
-        Ok(steps
+        let is_overwritten = |change: &&PathChange| {
+            is_dirty(&lossy(&change.path)) || (change.is_new && exists(change))
+        };
+        Ok(changes
             .iter()
-            .filter(in_the_way)
-            .map(|step| lossy(&step.path))
+            .filter(is_overwritten)
+            .map(|change| lossy(&change.path))
             .collect())
     }
 
@@ -278,7 +280,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed` if it is not merged, or is checked out.
+    /// `GitFailed` if the branch is not merged, or is checked out.
     pub fn delete_branch(&self, branch: &str, merged_into: &str) -> Result<()> {
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let into = branch_ref(merged_into)?;
@@ -293,7 +295,7 @@ impl Repository {
             )));
         };
 
-        if !self.holds(target, tip)? {
+        if !self.is_merged(target, tip)? {
             return Err(
                 failed(format!("`{branch}` is not merged into `{merged_into}`")).with_hint(
                     format!("to delete it with its commits: `git branch -D {branch}`"),
@@ -319,8 +321,8 @@ impl Repository {
             .map(drop)
     }
 
-    /// Returns true if merging a commit into another would change nothing.
-    fn holds(&self, target: &RefRecord, tip: &RefRecord) -> Result<bool> {
+    /// Returns true if merging `tip` into `target` would change nothing.
+    fn is_merged(&self, target: &RefRecord, tip: &RefRecord) -> Result<bool> {
         let bases = self.merge_bases(&target.commit, &tip.commit)?;
         if bases == [tip.commit.as_str()] {
             return Ok(true);
@@ -355,13 +357,14 @@ impl Repository {
         self.merge_trees(bases, &ours.commit, &theirs.commit, &[])
     }
 
-    /// Merges two commits into a tree, in a temporary repository. The given files get the given texts.
+    /// Merges two commits into a tree, in a temporary repository. Files in `resolutions` get these texts instead of
+    /// git's merge result.
     fn merge_trees(
         &self,
         bases: &[String],
         ours: &str,
         theirs: &str,
-        given: &[(String, String)],
+        resolutions: &[(String, String)],
     ) -> Result<MergedTree> {
         if bases.is_empty() {
             return Err(failed(format!(
@@ -370,9 +373,9 @@ impl Repository {
         }
         let scratch = TempRepository::new(&self.dir, ours)?;
         // The new objects must outlive the temporary repository, so they go to the user's repository.
-        let mut place = scratch.own_index();
-        place.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
-        let call = |words: &[&str]| scratch.dir.call(words).env(&place);
+        let mut env = scratch.own_index();
+        env.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
+        let call = |args: &[&str]| scratch.dir.call(args).env(&env);
         call(&["read-tree", ours]).ok()?;
         let merge = call(&["merge-recursive"])
             .args(bases)
@@ -381,13 +384,14 @@ impl Repository {
         if !matches!(merge.code, Some(0 | 1)) {
             return Err(merge.failure("merge-recursive"));
         }
-        let zero = "0".repeat(ours.len());
+        let null_id = "0".repeat(ours.len());
         let mut input = Vec::new();
-        for (path, text) in given {
+        for (path, text) in resolutions {
             let id = call(&["hash-object", "-w", "--stdin"])
                 .input(text.as_bytes())
                 .text()?;
-            input.extend(format!("0 {zero}\t{path}\0100644 {id} 0\t{path}\0").into_bytes());
+            // The first line removes the conflicting entries of the path, the second one adds the text.
+            input.extend(format!("0 {null_id}\t{path}\0100644 {id} 0\t{path}\0").into_bytes());
         }
         if !input.is_empty() {
             call(&["update-index", "--replace", "-z", "--index-info"])
@@ -401,7 +405,7 @@ impl Repository {
             .collect();
         names.dedup();
         match names.is_empty() {
-            true if merge.code == Some(1) && given.is_empty() => {
+            true if merge.code == Some(1) && resolutions.is_empty() => {
                 Err(merge.failure("merge-recursive"))
             }
             true => Ok(MergedTree::Whole(call(&["write-tree"]).text()?)),
@@ -411,11 +415,12 @@ impl Repository {
 }
 
 impl Worktree {
-    /// Merges another branch into this one. The given files get the given texts instead of a merge by git.
+    /// Merges another branch into the branch of the worktree. Files in `ours` get these texts instead of git's merge
+    /// result.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also if uncommitted work is in the way.
+    /// `GitFailed` if a git command fails, or if the merge would overwrite uncommitted work.
     pub fn merge_from(
         &self,
         target: &str,
@@ -425,7 +430,7 @@ impl Worktree {
         let dir = self.checked()?;
         let head = self.tip()?;
         let head = head.commit.as_str();
-        let theirs = self.repository.known(target)?;
+        let theirs = self.repository.resolve_existing(target)?;
 
         let bases = self.repository.merge_bases(head, &theirs)?;
         if bases == [theirs.as_str()] {
@@ -454,27 +459,31 @@ impl Worktree {
 /// A file that differs between two commits.
 struct PathChange {
     path: Vec<u8>,
-    /// Its index entry before, in the format of `update-index`.
+    /// Index entry before the merge, in the format of `update-index --index-info`.
     before: String,
-    /// Set if it did not exist before.
-    new: bool,
+    /// True if the file did not exist before.
+    is_new: bool,
 }
 
-/// Restores files and their index entries.
+/// Restores files and their index entries after an interrupted merge.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door to git, and git has written them"
+    reason = "this is the door to git, and git wrote these files"
 )]
-fn put_back(dir: &RepositoryFolders, steps: &[PathChange]) -> Result<()> {
-    let (mut entries, mut paths) = (Vec::new(), Vec::new());
-    for step in steps {
-        let path = dir.work_tree.join(path_of(&step.path));
-        entries.extend([step.before.as_bytes(), &step.path, b"\0"].concat());
-        if !step.new {
-            paths.extend([step.path.as_slice(), b"\0"].concat());
+fn restore_files(dir: &RepositoryFolders, changes: &[PathChange]) -> Result<()> {
+    let mut entries = Vec::new();
+    let mut paths = Vec::new();
+    for change in changes {
+        let path = dir.work_tree.join(path_of(&change.path));
+        entries.extend([change.before.as_bytes(), &change.path, b"\0"].concat());
+        if !change.is_new {
+            paths.extend([change.path.as_slice(), b"\0"].concat());
         } else if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             let removed = std::fs::remove_file(&path);
-            removed.map_err(|error| failed("cannot restore a file").with_source(error))?;
+            removed.map_err(|error| {
+                let name = lossy(&change.path);
+                failed(format!("cannot remove `{}`", name.escape_debug())).with_source(error)
+            })?;
         }
     }
     dir.call(&["update-index", "--replace", "-z", "--index-info"])
@@ -489,6 +498,7 @@ fn put_back(dir: &RepositoryFolders, steps: &[PathChange]) -> Result<()> {
         .map(drop)
 }
 
+/// Returns true if the rest of a path after a prefix shows that the prefix is the path itself or a folder above it.
 fn is_below(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }

@@ -1,8 +1,8 @@
-//! The only access to git: one program, with settings that a repository cannot override.
+//! The only access to git, with settings that a repository cannot override.
 //!
-//! The processes that work in a worktree are not trusted. Every command names the repository and the worktree it is
-//! for, no hook and no program that a repository names is run, not even at the merge into the user's branch, and
-//! names of files are never read from quoted text.
+//! The processes that work in a worktree are not trusted. Every command names its repository and worktree. No hook and
+//! no program that a repository configures is run, not even for the merge into the user's branch. File names are read
+//! from NUL-separated output, never from quoted text.
 
 mod command;
 mod diff;

@@ -1,7 +1,19 @@
-//! Output of git: names, fields and the error for malformed output.
+//! Parts of git's output: file modes, names, fields and the error for malformed output.
 
 use super::command::failed;
 use crate::error::Error;
+
+/// Start of the mode of a regular file, executable or not.
+pub(super) const FILE_MODE_PREFIX: &str = "100";
+
+/// Mode of an executable file.
+pub(super) const EXECUTABLE_MODE: &str = "100755";
+
+/// Mode of a folder.
+pub(super) const FOLDER_MODE: &str = "040000";
+
+/// Mode of a submodule.
+pub(super) const SUBMODULE_MODE: &str = "160000";
 
 /// Maximum number of names in a message.
 const MAX_LISTED_NAMES: usize = 8;
@@ -22,7 +34,7 @@ pub(super) fn not_understood(name: &str) -> Error {
     failed(format!("unexpected output of git {name}")).with_hint("install git 2.25 or newer")
 }
 
-/// Returns the first of some names, for a message.
+/// Returns the first names, joined for a message, and the number of the others.
 pub(super) fn some_names(names: &[String]) -> String {
     let mut shown: Vec<_> = names
         .iter()

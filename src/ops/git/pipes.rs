@@ -1,4 +1,4 @@
-//! Search for named pipes that git would wait for, and for huge files that it would read into memory.
+//! Search for named pipes that would block git, and for huge files that git would read into memory.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirEntry};
@@ -10,47 +10,48 @@ use std::time::{Duration, Instant};
 use super::wait::WaitEnd;
 use crate::ops::fs::git_folders;
 
-/// Files that git reads in the folders of a work tree.
+/// Files that git reads in the folders of a working tree.
 const READ_IN_WORK_TREES: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
 
-/// Files of a folder `.git` that git reads into memory as a whole.
+/// Files of a `.git` folder that git reads into memory as a whole.
 const READ_IN_GIT_DIRS: [&str; 4] = ["HEAD", "config", "exclude", "attributes"];
 
-/// Maximum size of a file that git reads into memory as a whole.
+/// Maximum size of a file that git reads into memory as a whole, in bytes.
 const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Running time of a command after which the search begins.
+/// Running time of a command after which the search starts.
 const FIRST_SEARCH_AFTER: Duration = Duration::from_secs(1);
 
-/// Longest time that the search takes at once; the command may exit meanwhile.
+/// Maximum duration of one slice of the search. Between two slices, the caller checks if the command has exited.
 const MAX_SLICE: Duration = Duration::from_millis(10);
 
-/// Searches a repository for named pipes, devices and huge files in place of files that git reads, while a git command
-/// is slow.
+/// Searches a repository for named pipes, devices and huge files in place of files that git reads, while a slow git
+/// command is running.
 ///
-/// Git blocks when it opens a pipe that nobody writes to. No check before the command can exclude that cheaply: it
-/// would have to visit every folder, and a pipe can be created afterwards. Nearly all commands exit before the search
-/// begins, so it costs them nothing.
+/// Git blocks when it opens a named pipe without a writer. A check before the command would be slow, because it would
+/// have to visit every folder, and incomplete, because a pipe can be created afterwards. Nearly all commands exit
+/// before the search starts, so it costs them nothing.
 pub(super) struct PipeSearch {
     work_tree: PathBuf,
     git_dirs: Vec<PathBuf>,
-    /// Folders that are not searched yet.
+    /// Folders that remain to be searched.
     folders: VecDeque<Folder>,
     begun: Instant,
-    /// Running time of the command at which the next search of all folders begins.
+    /// Running time of the command after which the next search of all folders starts.
     next: Duration,
 }
 
 /// A folder to search.
 enum Folder {
-    /// Part of a work tree. Only files that git reads by their name count: other pipes can be the user's own.
+    /// Part of a working tree. Only files that git opens by name are checked: other pipes can be the user's own.
     WorkTree(PathBuf),
-    /// Part of a folder `.git`, in which no pipe belongs.
+    /// Part of a `.git` folder, which must not contain a pipe.
     GitDir(PathBuf),
 }
 
 impl PipeSearch {
-    /// Prepares a search for a command that starts now. Without `git_dirs`, git looks for them from the work tree.
+    /// Prepares a search for a command that starts now. If `git_dirs` is empty, the git folders of
+    /// the working tree are searched.
     pub(super) fn new(work_tree: &Path, git_dirs: &[PathBuf]) -> Self {
         Self {
             work_tree: work_tree.to_path_buf(),
@@ -61,11 +62,11 @@ impl PipeSearch {
         }
     }
 
-    /// Continues the search for a moment if the command is slow.
+    /// Runs one slice of the search if the command is slow.
     ///
     /// # Errors
     ///
-    /// `Pipe` and `LargeFile` for the first one that it finds.
+    /// `Pipe` or `LargeFile` for the first such file that is found.
     pub(super) fn advance(&mut self) -> Result<(), WaitEnd> {
         let running = self.begun.elapsed();
         if self.folders.is_empty() {
@@ -80,7 +81,7 @@ impl PipeSearch {
         while slice.elapsed() < MAX_SLICE
             && let Some(folder) = self.folders.pop_front()
         {
-            // A folder that cannot be listed is left to the time limit.
+            // A folder that cannot be listed is skipped; the timeout of the command still applies.
             if let Ok(Some(stopped)) = self.search(&folder) {
                 return Err(stopped);
             }
@@ -88,7 +89,7 @@ impl PipeSearch {
         Ok(())
     }
 
-    /// Starts over with the top folders, none of which may be a pipe itself.
+    /// Restarts the search at the top folders. Fails if a `.git` folder is a pipe itself.
     fn start(&mut self) -> Result<(), WaitEnd> {
         let git_dirs = if self.git_dirs.is_empty() {
             git_folders(&self.work_tree)
@@ -106,7 +107,7 @@ impl PipeSearch {
         Ok(())
     }
 
-    /// Searches one folder, and adds those in it to the ones to search.
+    /// Searches one folder, and queues its subfolders.
     #[expect(clippy::disallowed_methods, reason = "this is the door to git")]
     fn search(&mut self, folder: &Folder) -> io::Result<Option<WaitEnd>> {
         let (Folder::WorkTree(path) | Folder::GitDir(path)) = folder;
@@ -157,7 +158,7 @@ fn is_huge(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.len() > MAX_READ_BYTES)
 }
 
-/// Returns true for a path that leads to a named pipe or a character device.
+/// Returns true for a named pipe, a character device, or a symlink to one.
 fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| {
         let file_type = found.file_type();

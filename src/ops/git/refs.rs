@@ -1,4 +1,4 @@
-//! Commit, tree and checkout of several branches, read with one `for-each-ref`.
+//! Refs: reads several with one `for-each-ref`, creates commits and moves branches.
 
 use std::path::PathBuf;
 
@@ -14,36 +14,40 @@ pub(super) struct RefRecord {
     pub(super) commit: String,
     /// Tree of the commit.
     pub(super) tree: String,
-    /// Checked out in the worktree that git was started for.
+    /// True if the ref is checked out in the worktree of the command.
     pub(super) is_head: bool,
-    /// Full name of the ref that it is another name for.
-    pub(super) leads_to: Option<String>,
-    /// Work tree in which it is checked out; always `None` after [`RefRecords::read`].
+    /// Full name of the target, for a symbolic ref.
+    pub(super) symref_target: Option<String>,
+    /// Worktree in which the ref is checked out, if any; always `None` after [`RefRecords::read`].
     pub(super) checked_out_in: Option<PathBuf>,
 }
 
-/// Refs that were asked for, without those that do not exist or do not point to a commit.
+/// The requested refs that exist and point to a commit.
 pub(super) struct RefRecords(Vec<RefRecord>);
 
-/// Fields of a record, each with a zero byte after it: there may be line ends in a path.
+/// Fields of a record, each terminated by NUL, because a path may contain newlines.
 const FORMAT: &str =
     "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(tree)%00%(HEAD)%00%(symref)%00";
+
+/// Number of fields in [`FORMAT`], and the worktree path.
+const FIELDS_PER_RECORD: usize = 7;
 
 impl RefRecords {
     /// Reads refs by their full names.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub(super) fn read(dir: &RepositoryFolders, names: &[&str]) -> Result<Self> {
         Self::read_as(dir, &format!("{FORMAT}%00"), names)
     }
 
-    /// Reads refs and where they are checked out, for which git looks at every work tree of the repository.
+    /// Reads refs and the worktrees in which they are checked out. Slower than [`Self::read`], because git inspects
+    /// every worktree of the repository.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub(super) fn read_with_places(dir: &RepositoryFolders, names: &[&str]) -> Result<Self> {
         Self::read_as(dir, &format!("{FORMAT}%(worktreepath)%00"), names)
     }
@@ -53,18 +57,18 @@ impl RefRecords {
         let fields: Vec<&[u8]> = output.split(|&byte| byte == 0).collect();
 
         let mut records = Vec::new();
-        for record in fields.chunks(7) {
+        for record in fields.chunks(FIELDS_PER_RECORD) {
             match *record {
                 [name, b"commit", commit, tree, head, symref, place] => records.push(RefRecord {
-                    // A line end belongs to the record before.
+                    // The newline terminates the previous record.
                     name: lossy(name.strip_prefix(b"\n").unwrap_or(name)),
                     commit: lossy(commit),
                     tree: lossy(tree),
                     is_head: head == b"*",
-                    leads_to: (!symref.is_empty()).then(|| lossy(symref)),
+                    symref_target: (!symref.is_empty()).then(|| lossy(symref)),
                     checked_out_in: (!place.is_empty()).then(|| path_of(place)),
                 }),
-                // Not a commit, or the rest after the last record.
+                // The ref does not point to a commit, or the output ends after the last record.
                 [_, _, _, _, _, _, _] | [b"\n" | b""] => {}
                 _ => return Err(not_understood("for-each-ref")),
             }
@@ -72,14 +76,14 @@ impl RefRecords {
         Ok(Self(records))
     }
 
-    /// Returns the ref of a full name.
+    /// Returns the ref with a full name.
     pub(super) fn find(&self, name: &str) -> Option<&RefRecord> {
-        // Git also lists refs that are below a name.
+        // Git also lists the refs below a name, such as `main/x` for `main`.
         self.0.iter().find(|record| record.name == name)
     }
 }
 
-/// Returns the branch that is checked out.
+/// Returns the branch that is checked out; `None` if HEAD is detached.
 pub(super) fn branch_of(dir: &RepositoryFolders) -> Result<Option<String>> {
     let name = dir.call(&["symbolic-ref", "-q", "HEAD"]);
     Ok(name
@@ -98,7 +102,7 @@ pub(super) fn branch_ref(branch: &str) -> Result<String> {
     Ok(format!("refs/heads/{branch}"))
 }
 
-/// Creates a commit of a tree, with the user's identity if one is configured.
+/// Creates a commit of a tree, with the user's identity if one is configured, or else as `agentd`.
 pub(super) fn commit_tree(
     dir: &RepositoryFolders,
     tree: &str,
@@ -113,8 +117,12 @@ pub(super) fn commit_tree(
             .input(format!("{}\n", message.trim_end()))
     };
     let output = call().setting("user.useConfigOnly=true").output()?;
-    let unknown = ["auto-detection is disabled", "empty ident name"];
-    if output.code != Some(0) && unknown.iter().any(|words| output.stderr.contains(words)) {
+    let no_identity = ["auto-detection is disabled", "empty ident name"];
+    if output.code != Some(0)
+        && no_identity
+            .iter()
+            .any(|message| output.stderr.contains(message))
+    {
         return call()
             .setting("user.name=agentd")
             .setting("user.email=agentd@localhost")
@@ -134,7 +142,7 @@ pub(super) fn move_branch(
     old: &str,
     why: &str,
 ) -> Result<()> {
-    // Without following a symbolic ref: an agent could have redirected the branch to another one.
+    // A symbolic ref is not followed: an agent could have redirected the branch to another one.
     dir.call(&["update-ref", "--no-deref", "-m", why, reference, new, old])
         .ok()
         .map(drop)

@@ -10,6 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Length of an abbreviated commit id.
 const SHORT_COMMIT_LENGTH: usize = 10;
 
+/// Minimum length of an abbreviated id that git accepts.
+const MIN_ABBREVIATION_LENGTH: usize = 4;
+
 /// Returns the first characters of a commit id, for messages.
 #[must_use]
 pub fn short_commit(commit: &str) -> &str {
@@ -21,7 +24,7 @@ pub fn short_commit(commit: &str) -> &str {
 pub struct Repository {
     /// Top folder of the user's working tree.
     pub root: PathBuf,
-    /// Folder with the objects and branches.
+    /// Common git folder, with the objects and branches.
     pub common: PathBuf,
     pub(super) dir: RepositoryFolders,
 }
@@ -29,9 +32,9 @@ pub struct Repository {
 /// The checked-out commit and branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The commit.
+    /// Id of the commit.
     pub commit: String,
-    /// The branch; `None` if a commit is checked out directly.
+    /// Name of the branch; `None` if HEAD is detached.
     pub branch: Option<String>,
 }
 
@@ -40,19 +43,19 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `NotARepository`; `GitFailed` if git refuses to use it.
+    /// `NotARepository` if the folder is not in a working tree; `GitFailed` if git refuses to use the repository.
     pub fn open(root: &Path, git: &Git) -> Result<Self> {
-        let words = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
+        let args = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
         let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
-        let all = GitCall::new(git, root, &words).args(places).output()?;
+        let all = GitCall::new(git, root, &args).args(places).output()?;
         let lines: Vec<&[u8]> = all.stdout.split(|&byte| byte == b'\n').collect();
         let [top, git_dir, common] = match lines[..] {
             [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
                 [top, git_dir, common].map(path_of)
             }
-            // It has no working tree, or there are line ends in its path.
+            // The repository has no working tree, or a path contains newlines.
             _ => {
-                check_kind(root, &GitCall::new(git, root, &words).output()?)?;
+                check_kind(root, &GitCall::new(git, root, &args).output()?)?;
                 let place = |flag| {
                     GitCall::new(git, root, &["rev-parse", flag])
                         .line()
@@ -61,9 +64,11 @@ impl Repository {
                 [place(places[0])?, place(places[1])?, place(places[2])?]
             }
         };
-        let common = root.join(common).canonicalize();
-        let common = common
-            .map_err(|error| failed("cannot find the repository's folder").with_source(error))?;
+        let common = root.join(common).canonicalize().map_err(|error| {
+            let shown = root.display().to_string();
+            let message = format!("cannot find the git folder of `{}`", shown.escape_debug());
+            failed(message).with_source(error)
+        })?;
         let dir = RepositoryFolders::new(git, &common, &git_dir, &top);
         Ok(Self {
             root: top,
@@ -76,7 +81,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `NoCommits`.
+    /// `NoCommits` if the repository has no commit.
     pub fn head(&self) -> Result<Head> {
         let both = self
             .dir
@@ -93,7 +98,7 @@ impl Repository {
             });
         }
 
-        // Without a commit, or with a branch or tag that is named `HEAD`.
+        // There is no commit, or a branch or tag is named `HEAD`.
         let commit = commit_at(&self.dir, "HEAD")?.ok_or_else(|| {
             Error::new(ErrorKind::NoCommits, "the repository has no commits")
                 .with_hint("create the first one: `git add -A && git commit -m Start`")
@@ -108,9 +113,9 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn uncommitted(&self) -> Result<Vec<String>> {
-        let words = [
+        let args = [
             "status",
             "--porcelain",
             "-z",
@@ -120,7 +125,7 @@ impl Repository {
         let output = self
             .dir
             .guarded()?
-            .call(&words)
+            .call(&args)
             .arg("--untracked-files=normal")
             .ok()?;
         Ok(fields(&output)
@@ -133,7 +138,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn branch_exists(&self, branch: &str) -> Result<bool> {
         Ok(commit_at(&self.dir, &branch_ref(branch)?)?.is_some())
     }
@@ -142,21 +147,21 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed`, and `NameInvalid` if the name cannot be that of a branch.
+    /// `GitFailed` if a git command fails, `NameInvalid` if the name is not valid for a branch.
     pub fn branch_commit(&self, branch: &str) -> Result<Option<String>> {
         commit_at(&self.dir, &branch_ref(branch)?)
     }
 
-    /// Returns the commit that a person means by a name: an id, a full ref name, or a short name such as `main`,
+    /// Returns the commit that a user means by a name: an id, a full ref name, or a short name such as `main`,
     /// `origin/main` or `v1.2~3`. `None` if there is no such commit.
     ///
-    /// git itself resolves a short name that several refs have to one of them, tags first. Anyone who can push a tag
-    /// could decide what `origin/main` means; here such a name is an error. Use [`Self::branch_commit`] for names of
-    /// branches that the program itself keeps.
+    /// If several refs have the same short name, git picks one of them, tags first. Anyone who can push a tag could
+    /// decide what `origin/main` means; here such a name is an error. Use [`Self::branch_commit`] for the names of
+    /// branches that agentd has recorded.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, and `NameInvalid` if the name is ambiguous.
+    /// `GitFailed` if a git command fails, `NameInvalid` if the name is ambiguous.
     pub fn commit_of(&self, reference: &str) -> Result<Option<String>> {
         if reference.is_empty() || reference.starts_with('-') {
             return Ok(None);
@@ -165,7 +170,7 @@ impl Repository {
             return commit_at(&self.dir, reference);
         }
 
-        // A suffix of the name, as in `main~2`, `main^` or `main@{1}`, is not ambiguous.
+        // Only the part before a suffix, as in `main~2`, `main^` or `main@{1}`, can be ambiguous.
         let name_end = [reference.find(['~', '^', ':']), reference.find("@{")]
             .into_iter()
             .flatten()
@@ -183,14 +188,14 @@ impl Repository {
         };
         match &*[refs, objects].concat() {
             [] => commit_at(&self.dir, reference),
-            // git does not look for a reflog or an upstream by a full name.
+            // `@{upstream}` is not allowed after a full name.
             [_] if rest.starts_with("@{") => commit_at(&self.dir, reference),
             [only] => commit_at(&self.dir, &format!("{only}{rest}")),
             several => Err(ambiguous(name, several)),
         }
     }
 
-    /// Returns the full names of all refs that git could take a short name for.
+    /// Returns the full names of all refs that a short name can mean.
     fn refs_named(&self, name: &str) -> Result<Vec<String>> {
         if name.contains(['*', '?', '[', '\\']) {
             return Ok(Vec::new());
@@ -215,9 +220,11 @@ impl Repository {
             .collect())
     }
 
-    /// Returns the ids of all objects that a name could abbreviate.
+    /// Returns the ids of all objects that a name can abbreviate.
     fn objects_named(&self, name: &str) -> Result<Vec<String>> {
-        if name.len() < 4 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if name.len() < MIN_ABBREVIATION_LENGTH
+            || !name.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
             return Ok(Vec::new());
         }
         let list = self
@@ -227,11 +234,11 @@ impl Repository {
         Ok(list.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the names in a folder at a commit, sorted as git does; none if there is no such folder.
+    /// Returns the names in a folder at a commit, in git's order; empty if the folder does not exist.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn names_at(&self, commit: &str, folder: &str) -> Result<Vec<String>> {
         let folder = folder.trim_matches('/');
         let prefix = if folder.is_empty() {
@@ -244,7 +251,7 @@ impl Repository {
             .call(&["ls-tree", "-z", "--name-only", "--full-tree"])
             .literal();
         let list = list
-            .args([self.named(commit)?.as_str(), "--"])
+            .args([self.resolve(commit)?.as_str(), "--"])
             .args((!prefix.is_empty()).then_some(&prefix))
             .ok()?;
         Ok(fields(&list)
@@ -257,20 +264,20 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also for an unknown name.
+    /// `GitFailed` if a git command fails, or if a name is unknown.
     pub fn merge_base(&self, a: &str, b: &str) -> Result<Option<String>> {
         self.dir
-            .call(&["merge-base", &self.named(a)?, &self.named(b)?])
+            .call(&["merge-base", &self.resolve(a)?, &self.resolve(b)?])
             .find()
     }
 
     /// Returns the full name of the ref that the current branch is most likely to be merged into: its upstream, the
-    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if there is
-    /// none.
+    /// default branch of `origin`, `main` or `master`; `None` if that is the current branch itself, or if none of them
+    /// exists.
     ///
     /// # Errors
     ///
-    /// `NoCommits`.
+    /// `NoCommits` if the repository has no commit.
     pub fn default_base(&self) -> Result<Option<String>> {
         let current = self
             .head()?
@@ -305,28 +312,28 @@ impl Repository {
         Ok(None)
     }
 
-    /// Resolves a name to a commit that must exist.
-    pub(super) fn known(&self, reference: &str) -> Result<String> {
+    /// Resolves a name to a commit; fails if there is no such commit.
+    pub(super) fn resolve_existing(&self, reference: &str) -> Result<String> {
         self.commit_of(reference)?.ok_or_else(|| {
             failed(format!("unknown commit `{}`", reference.escape_debug()))
                 .with_hint("use a branch, a tag or a commit; list branches with `git branch -a`")
         })
     }
 
-    /// Resolves a name to a commit. An id is returned as it is, for a command that fails if there is no such commit.
-    pub(super) fn named(&self, reference: &str) -> Result<String> {
+    /// Resolves a name to a commit. An id is returned unchanged, for a command that fails if there is no such commit.
+    pub(super) fn resolve(&self, reference: &str) -> Result<String> {
         if is_id(reference) {
             Ok(reference.to_owned())
         } else {
-            self.known(reference)
+            self.resolve_existing(reference)
         }
     }
 
-    /// Returns true if a commit, given by its id, is an ancestor of another.
+    /// Returns true if a commit is an ancestor of another. Both are ids.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also for an unknown id.
+    /// `GitFailed` if a git command fails, or if an id is unknown.
     pub fn is_ancestor(&self, commit: &str, of: &str) -> Result<bool> {
         Ok(self
             .dir
@@ -336,7 +343,7 @@ impl Repository {
     }
 }
 
-/// Refuses a folder outside of any working tree, by the output of `rev-parse`.
+/// Fails for a folder that is not in a working tree, according to the output of `rev-parse`.
 fn check_kind(root: &Path, kind: &GitOutput) -> Result<()> {
     let shown = root.display().to_string().escape_debug().to_string();
     if kind.code != Some(0) {
@@ -352,21 +359,21 @@ fn check_kind(root: &Path, kind: &GitOutput) -> Result<()> {
         .with_hint("create one: `git init && git add -A && git commit -m Start`"));
     }
     if !kind.stdout.ends_with(b"true\n") {
-        let bare = kind.stdout.starts_with(b"true");
-        let what = if bare {
+        let is_bare = kind.stdout.starts_with(b"true");
+        let what = if is_bare {
             "is a bare repository"
         } else {
             "is inside a `.git` folder"
         };
         return Err(
             Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
-                .with_hint("run it in a working tree; clone a bare repository first"),
+                .with_hint("run agentd in a working tree; clone a bare repository first"),
         );
     }
     Ok(())
 }
 
-/// Resolves an unambiguous name to a commit; `None` if there is none.
+/// Resolves an unambiguous name to a commit; `None` if there is no such commit.
 pub(super) fn commit_at(dir: &RepositoryFolders, reference: &str) -> Result<Option<String>> {
     let output = dir
         .call(&[
@@ -376,13 +383,13 @@ pub(super) fn commit_at(dir: &RepositoryFolders, reference: &str) -> Result<Opti
             &format!("{reference}^{{commit}}"),
         ])
         .output()?;
-    // An object that is not a commit has another exit code than a missing one, and a message.
+    // The exit code for an object that is not a commit differs from that for a missing one; both give `None`.
     Ok((output.code == Some(0))
         .then(|| lossy(&output.stdout).trim().to_owned())
         .filter(|id| is_id(id)))
 }
 
-/// Returns true for a ref that git keeps outside of its folder of refs, such as `HEAD` or `FETCH_HEAD`.
+/// Returns true for a ref outside of `refs/`, such as `HEAD` or `FETCH_HEAD`.
 fn is_pseudo_ref(name: &str) -> bool {
     name.ends_with("HEAD")
         && name

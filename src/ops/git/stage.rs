@@ -1,59 +1,59 @@
-//! Stages all files of a working tree, whatever flags and settings an agent has left there.
+//! Stages all files of a working tree, whatever flags and settings an agent has set there.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::command::{RepositoryFolders, failed, fields, join_bytes, path_of};
-use super::output::{lossy, not_understood, split_at_tab};
+use super::output::{SUBMODULE_MODE, lossy, not_understood, split_at_tab};
 use crate::error::Result;
 use crate::file;
 
-/// Maximum size of a file that is staged for a snapshot, which is thrown away.
+/// Maximum size of a file that is staged for a temporary snapshot, in bytes.
 pub(super) const MAX_SNAPSHOT_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum size of a file that is staged for a commit.
+/// Maximum size of a file that is staged for a commit, in bytes.
 pub(super) const MAX_COMMIT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Maximum size of all files together that are staged at once.
+/// Maximum total size of the files that are staged at once, in bytes.
 const MAX_STAGED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Variables that set another index, and another folder for new objects.
+/// Environment variables that select another index, and another folder for new objects.
 type Env = [(&'static str, PathBuf)];
 
-/// The parts of an index and its worktree that staging depends on.
+/// The parts of an index and its working tree that staging depends on.
 pub(super) struct IndexListing {
     /// Files with the flags `assume-unchanged` or `skip-worktree`.
     hidden: Vec<Vec<u8>>,
-    /// Submodules.
-    links: Vec<Vec<u8>>,
+    /// Paths of submodules.
+    submodules: Vec<Vec<u8>>,
     /// Nested repositories that are not submodules.
     nested: Vec<Vec<u8>>,
     /// Files that are not staged because of their size.
     oversized: Vec<OversizedFile>,
-    /// Size of all files that are staged.
+    /// Total size of the files that would be staged, in bytes.
     staged_bytes: u64,
-    /// The index equals the worktree, so nothing has to be staged.
+    /// True if the index equals the working tree, so that nothing has to be staged.
     is_staged: bool,
 }
 
-/// A file of the work tree that is new or changed, and too large to be staged. It is never read.
+/// A new or changed file that is too large to be staged. It is never read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OversizedFile {
     pub(super) path: Vec<u8>,
     /// Size in bytes.
     pub(super) size: u64,
-    /// Set if the file is not in the index.
+    /// True if the file is not in the index.
     pub(super) is_untracked: bool,
 }
 
 impl IndexListing {
-    /// Lists an index and its work tree. Files over `max_file_bytes` will not be staged.
+    /// Lists an index and its working tree. Files over `max_file_bytes` will not be staged.
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub(super) fn read(dir: &RepositoryFolders, env: &Env, max_file_bytes: u64) -> Result<Self> {
-        let words = [
+        let args = [
             "ls-files",
             "-z",
             "-v",
@@ -63,14 +63,14 @@ impl IndexListing {
             "--deleted",
         ];
         let output = dir
-            .call(&words)
+            .call(&args)
             .args(["--others", "--exclude-standard"])
             .env(env)
             .ok()?;
 
         let mut listing = Self {
             hidden: Vec::new(),
-            links: Vec::new(),
+            submodules: Vec::new(),
             nested: Vec::new(),
             oversized: Vec::new(),
             staged_bytes: 0,
@@ -78,7 +78,7 @@ impl IndexListing {
         };
         let mut folders = HashSet::new();
         for field in fields(&output) {
-            // A path that is not in the index has a tag and nothing else before it.
+            // An untracked path has only the tag `?` before it; a nested repository ends with `/`.
             if let Some(path) = field.strip_prefix(b"? ") {
                 listing.is_staged = false;
                 match path.strip_suffix(b"/") {
@@ -89,33 +89,33 @@ impl IndexListing {
             }
             let (meta, path) = split_at_tab(field).ok_or_else(|| not_understood("ls-files"))?;
             let tag = meta.first().copied().unwrap_or_default();
-            let is_link = meta.get(2..8) == Some(b"160000");
-            if tag != b'H' || is_link {
+            let is_submodule = meta.get(2..8) == Some(SUBMODULE_MODE.as_bytes());
+            if tag != b'H' || is_submodule {
                 listing.is_staged = false;
             }
-            // A path that differs is listed once more, as changed (C) or removed (R).
+            // A path that differs from the index is listed again, as changed (C) or removed (R).
             if matches!(tag.to_ascii_uppercase(), b'C' | b'R') {
                 listing.measure(dir, path, max_file_bytes, false);
                 continue;
             }
-            let is_there = || dir.work_tree.join(path_of(path)).symlink_metadata().is_ok();
-            if tag.is_ascii_lowercase() || (tag == b'S' && is_there()) {
+            let exists = || dir.work_tree.join(path_of(path)).symlink_metadata().is_ok();
+            if tag.is_ascii_lowercase() || (tag == b'S' && exists()) {
                 listing.hidden.push(path.to_vec());
                 listing.measure(dir, path, max_file_bytes, false);
             }
-            if is_link {
-                listing.links.push(path.to_vec());
+            if is_submodule {
+                listing.submodules.push(path.to_vec());
             }
             add_folders(path, &mut folders);
         }
 
-        // `ls-files` follows a link that has replaced a folder; `add` would see the link.
-        let is_folder = |path: &&[u8]| is_plain_folder(&dir.work_tree.join(path_of(path)));
+        // `ls-files` follows a symlink that has replaced a folder; `add` would stage the symlink.
+        let is_folder = |path: &&[u8]| is_real_folder(&dir.work_tree.join(path_of(path)));
         listing.is_staged = listing.is_staged && folders.iter().all(is_folder);
         Ok(listing)
     }
 
-    /// Looks at the size of a file that would be staged.
+    /// Adds the size of a file that would be staged, or adds the file to the oversized ones.
     fn measure(
         &mut self,
         dir: &RepositoryFolders,
@@ -141,11 +141,11 @@ impl IndexListing {
         });
     }
 
-    /// Returns the oversized files that no flag of the user hides: git does not look at the others.
+    /// Returns the oversized files without those that a flag of the user hides from git.
     pub(super) fn oversized_and_visible(&self) -> Vec<OversizedFile> {
         let hidden: HashSet<&Vec<u8>> = self.hidden.iter().collect();
-        let visible = self.oversized.iter();
-        visible
+        self.oversized
+            .iter()
             .filter(|file| !hidden.contains(&file.path))
             .cloned()
             .collect()
@@ -156,59 +156,64 @@ impl IndexListing {
         &self.oversized
     }
 
-    /// Returns the paths of repositories that are no submodules.
+    /// Returns the paths of nested repositories that are not submodules.
     pub(super) fn nested(&self) -> Vec<String> {
         self.nested.iter().map(|path| lossy(path)).collect()
     }
 
-    /// Clears the flags `assume-unchanged` and `skip-worktree`.
+    /// Clears the flags `assume-unchanged` and `skip-worktree` of all files.
     pub(super) fn show_hidden(&self, dir: &RepositoryFolders, env: &Env) -> Result<()> {
         if self.hidden.is_empty() {
             return Ok(());
         }
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
             let update = dir.call(&["update-index", flag, "-z", "--stdin"]);
-            update.env(env).input(joined(&self.hidden)).ok()?;
+            update.env(env).input(nul_terminated(&self.hidden)).ok()?;
         }
         Ok(())
     }
 
-    /// Puts all that is not ignored into the index, except nested repositories and oversized files.
+    /// Stages all files that are not ignored, except nested repositories and oversized files.
     ///
     /// # Errors
     ///
-    /// `GitFailed`, also if the files are too large together: reading them would take minutes.
+    /// `GitFailed` if a git command fails, or if the files are too large in total: reading them would take minutes.
     pub(super) fn add_all(&self, dir: &RepositoryFolders, env: &Env) -> Result<()> {
         if self.is_staged {
             return Ok(());
         }
         if self.staged_bytes > MAX_STAGED_BYTES {
             return Err(failed(format!(
-                "new and changed files have {}, the limit is {}",
+                "new and changed files are too large: {} in total, the limit is {}",
                 file::in_units(self.staged_bytes),
                 file::in_units(MAX_STAGED_BYTES)
             ))
             .with_hint("remove the large files, or list them in .gitignore"));
         }
 
-        // `git add` would run `git status` in a submodule, with settings that an agent may have written.
+        // Submodules are staged separately: `git add` would run `git status` in them, with settings that an agent may
+        // have written.
         let oversized = self.oversized.iter().map(|file| &file.path);
-        let paths = self.links.iter().chain(&self.nested).chain(oversized);
-        let without = paths.map(|path| join_bytes(b":(top,exclude,literal)", path));
+        let paths = self.submodules.iter().chain(&self.nested).chain(oversized);
+        let exclusions = paths.map(|path| join_bytes(b":(top,exclude,literal)", path));
         dir.call(&["add", "--all", "--", "."])
-            .args(without)
+            .args(exclusions)
             .env(env)
             .ok()?;
-        if self.links.is_empty() {
+        if self.submodules.is_empty() {
             return Ok(());
         }
 
         let update = dir.call(&["update-index", "--add", "--remove", "-z", "--stdin"]);
-        update.env(env).input(joined(&self.links)).ok().map(drop)
+        update
+            .env(env)
+            .input(nul_terminated(&self.submodules))
+            .ok()
+            .map(drop)
     }
 }
 
-/// Adds the folders above a path.
+/// Adds all parent folders of a path to `folders`.
 fn add_folders<'a>(path: &'a [u8], folders: &mut HashSet<&'a [u8]>) {
     let mut rest = path;
     while let Some(end) = rest.iter().rposition(|&byte| byte == b'/') {
@@ -219,11 +224,11 @@ fn add_folders<'a>(path: &'a [u8], folders: &mut HashSet<&'a [u8]>) {
     }
 }
 
-fn is_plain_folder(path: &Path) -> bool {
+fn is_real_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-fn joined(paths: &[Vec<u8>]) -> Vec<u8> {
+fn nul_terminated(paths: &[Vec<u8>]) -> Vec<u8> {
     paths
         .iter()
         .flat_map(|path| path.iter().copied().chain([0]))

@@ -1,4 +1,4 @@
-//! A temporary repository that shares the objects of another one, and has none of its settings.
+//! A temporary repository that shares the objects of another repository, but not its settings.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,11 @@ use super::command::{RepositoryFolders, failed};
 use crate::error::Result;
 use crate::file;
 
-/// Attributes that switch off filters: nobody reads the files that a merge writes here.
+/// Attributes that disable filters: the files that a merge writes here are not used.
 const ATTRIBUTES: &str = "* !filter\n";
+
+/// Length of a SHA-256 object id in hexadecimal digits.
+const SHA256_ID_LENGTH: usize = 64;
 
 /// A temporary repository with an empty working tree and its own index.
 #[derive(Debug)]
@@ -23,11 +26,11 @@ pub(super) struct TempRepository {
 }
 
 impl TempRepository {
-    /// Creates one that sees all objects of a repository. `id` is any object id of it, by which its hash function is
-    /// known.
+    /// Creates a temporary repository that can read all objects of the repository `of`. `id` is any object id of it;
+    /// its length shows the hash function.
     pub(super) fn new(of: &RepositoryFolders, id: &str) -> Result<Self> {
         Self::make(of, id)
-            .map_err(|error| failed("cannot create a temporary folder").with_source(error))
+            .map_err(|error| failed("cannot create a temporary repository").with_source(error))
     }
 
     #[expect(
@@ -40,12 +43,14 @@ impl TempRepository {
         for name in ["git/objects/info", "git/refs", "git/info", "tree"] {
             fs::create_dir_all(folder.path().join(name))?;
         }
-        let format = match id.len() {
-            64 => "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n",
+        let config = match id.len() {
+            SHA256_ID_LENGTH => {
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
+            }
             _ => "[core]\n\trepositoryformatversion = 0\n",
         };
         fs::write(git_dir.join("HEAD"), "ref: refs/heads/none\n")?;
-        fs::write(git_dir.join("config"), format)?;
+        fs::write(git_dir.join("config"), config)?;
         fs::write(git_dir.join("info/attributes"), ATTRIBUTES)?;
         fs::write(
             git_dir.join("objects/info/alternates"),
@@ -57,10 +62,10 @@ impl TempRepository {
         Ok(Self { folder, dir })
     }
 
-    /// Copies an index to here, if it exists.
+    /// Copies an index to the temporary repository, if the index exists.
     ///
-    /// The copy keeps the time of the original. By it git knows which files may have changed without a trace in their
-    /// own times, because they were written in the same moment as the index, and reads those.
+    /// The copy keeps the modification time of the original. Git compares it with those of the files: a file that was
+    /// written at the same moment as the index may have changed since, so git reads it.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
@@ -80,7 +85,7 @@ impl TempRepository {
         }
     }
 
-    /// Returns the path of its index.
+    /// Returns the path of the index.
     pub(super) fn index(&self) -> PathBuf {
         self.folder.path().join("index")
     }
@@ -99,7 +104,7 @@ impl TempRepository {
     }
 }
 
-/// Returns a path quoted as a line that git reads back.
+/// Returns a path as a line of `objects/info/alternates`, quoted for git.
 fn quoted(path: &Path) -> Vec<u8> {
     let mut line = vec![b'"'];
     for &byte in path.as_os_str().as_bytes() {

@@ -1,9 +1,9 @@
-//! Text files at a commit, several of them by two commands.
+//! Reads text files at a commit, any number of them with two git commands.
 
 use std::collections::BTreeMap;
 
 use super::command::fields;
-use super::output::{lossy, not_understood, split_at_tab};
+use super::output::{FILE_MODE_PREFIX, lossy, not_understood, split_at_tab};
 use super::repository::Repository;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
@@ -12,7 +12,7 @@ use crate::ops::fs::MAX_FILE_BYTES;
 /// A file or folder at a commit.
 pub(super) struct TreeEntry {
     pub(super) path: String,
-    /// Git's mode in octal digits; regular files begin with `100`.
+    /// Git's file mode, in octal digits.
     pub(super) mode: String,
     id: String,
     /// Size in bytes; `None` for a folder or a submodule.
@@ -20,20 +20,20 @@ pub(super) struct TreeEntry {
 }
 
 impl Repository {
-    /// Returns the text of a file at a commit; `None` if there is none.
+    /// Returns the text of a file at a commit; `None` if the file does not exist.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if it is not a text file of a sensible size.
+    /// `FileUnusable` if the file is not UTF-8 text or is too large; `GitFailed` if a git command fails.
     pub fn text_at(&self, commit: &str, path: &str) -> Result<Option<String>> {
         Ok(self.texts_at(commit, &[path])?.remove(path))
     }
 
-    /// Returns the texts of files at a commit by their paths, without those that do not exist.
+    /// Returns the texts of files at a commit, by path. Files that do not exist are omitted.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if one of them is not a text file of a sensible size.
+    /// `FileUnusable` if a file is not UTF-8 text or is too large; `GitFailed` if a git command fails.
     pub fn texts_at(&self, commit: &str, paths: &[&str]) -> Result<BTreeMap<String, String>> {
         if paths.is_empty() {
             return Ok(BTreeMap::new());
@@ -47,47 +47,47 @@ impl Repository {
         self.texts_of(commit, entries)
     }
 
-    /// Returns the texts of the files of a folder at a commit by their paths, as far as `wanted` accepts their names;
-    /// files in folders below it are left out.
+    /// Returns the texts of the files in a folder at a commit, by path, if `is_wanted` returns true for their names.
+    /// Files in subfolders are omitted.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if one of them is not a text file of a sensible size.
+    /// `FileUnusable` if a file is not UTF-8 text or is too large; `GitFailed` if a git command fails.
     pub fn texts_in(
         &self,
         commit: &str,
         folder: &str,
-        wanted: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<BTreeMap<String, String>> {
         let prefix = format!("{}/", folder.trim_end_matches('/'));
         let mut entries = self.entries_at(commit, &[&prefix])?;
-        entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&wanted));
+        entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&is_wanted));
         self.texts_of(commit, entries)
     }
 
-    /// Returns the files and folders at some paths; of a path that ends with `/`, those in that folder. Without a
-    /// path, those at the top.
+    /// Returns the files and folders at `paths`. For a path that ends with `/`, returns the entries of that folder;
+    /// without any path, those of the top folder.
     pub(super) fn entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
         self.list(commit, &["ls-tree", "-z", "-l", "--full-tree"], paths)
     }
 
-    /// Returns the files at some paths and in all folders below them.
+    /// Returns the files at `paths` and in all folders below them.
     pub(super) fn all_entries_at(&self, commit: &str, paths: &[&str]) -> Result<Vec<TreeEntry>> {
         self.list(commit, &["ls-tree", "-r", "-z", "-l", "--full-tree"], paths)
     }
 
-    fn list(&self, commit: &str, words: &[&str], paths: &[&str]) -> Result<Vec<TreeEntry>> {
-        let list = self.dir.call(words).literal();
+    fn list(&self, commit: &str, args: &[&str], paths: &[&str]) -> Result<Vec<TreeEntry>> {
+        let list = self.dir.call(args).literal();
         let list = list
-            .args([self.named(commit)?.as_str(), "--"])
+            .args([self.resolve(commit)?.as_str(), "--"])
             .args(paths)
             .ok()?;
 
         let mut entries = Vec::new();
         for (meta, path) in fields(&list).filter_map(split_at_tab) {
             let meta = lossy(meta);
-            let words: Vec<&str> = meta.split_whitespace().collect();
-            let [mode, _kind, id, size] = words[..] else {
+            let fields: Vec<&str> = meta.split_whitespace().collect();
+            let [mode, _kind, id, size] = fields[..] else {
                 return Err(not_understood("ls-tree"));
             };
             entries.push(TreeEntry {
@@ -116,7 +116,7 @@ impl Repository {
             )
         };
         for entry in &entries {
-            if !entry.mode.starts_with("100") {
+            if !entry.mode.starts_with(FILE_MODE_PREFIX) {
                 return Err(unusable(entry, "is not a regular file"));
             }
             if entry.size.is_none_or(|size| size > MAX_FILE_BYTES) {
@@ -146,8 +146,8 @@ impl Repository {
     }
 }
 
-/// Takes the content of a file from the output of `cat-file --batch`: a line with its id, kind and size, then its
-/// bytes and a line end.
+/// Takes the content of a file from the output of `cat-file --batch`: a line with its id, type and size, then its
+/// bytes and a newline.
 pub(super) fn next_blob<'a>(rest: &mut &'a [u8], id: &str, size: u64) -> Option<&'a [u8]> {
     let head = format!("{id} blob {size}\n");
     let content = rest.strip_prefix(head.as_bytes())?;

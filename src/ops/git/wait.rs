@@ -1,4 +1,4 @@
-//! Waiting for a command to exit, without polling it.
+//! Waits for a command to exit, without polling its process.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Reason for giving up on a command. It still runs then, unless it could not be started.
+/// Reason for giving up on a command, which may still be running.
 #[derive(Debug)]
 pub(super) enum WaitEnd {
-    /// Its time limit is exceeded.
+    /// The timeout has expired.
     TimedOut,
-    /// It has printed too much.
+    /// The output exceeds the limit.
     TooMuchOutput,
-    /// It would wait for this named pipe.
+    /// The command would block on this named pipe.
     Pipe(PathBuf),
-    /// It reads this file into memory, which is too large for that.
+    /// The command would read this file into memory, but it is too large.
     LargeFile(PathBuf),
-    /// It could not be started, fed or waited for.
+    /// The command could not be started or waited for, or its input or output failed.
     Failed(io::Error),
 }
 
@@ -32,7 +32,7 @@ impl From<io::Error> for WaitEnd {
 ///
 /// # Errors
 ///
-/// `TimedOut` after `limit`, and what `check` returns. The caller ends the command then.
+/// `TimedOut` after `limit`; errors of `check`. The caller must then kill the command.
 pub(super) fn wait_for_exit(
     child: &mut Child,
     limit: Duration,
@@ -57,16 +57,16 @@ pub(super) fn wait_for_exit(
 ///
 /// A thread blocks in `waitid` and reports the exit through a channel, so that polling is not needed. `WNOWAIT` leaves
 /// the child for `try_wait` to reap: its pid stays valid, and a signal sent to it cannot hit another process. Without
-/// such a thread (another system than Linux, or no thread to be had) the child is polled.
+/// such a thread (on other systems than Linux, or if it cannot be started) the child is polled.
 struct ExitNotice {
     exited: Option<Receiver<()>>,
     pause: Duration,
 }
 
 impl ExitNotice {
-    /// Longest time between two checks.
+    /// Maximum time between two checks.
     const CHECK_INTERVAL: Duration = Duration::from_millis(10);
-    /// First pause of a child that is polled; it doubles up to `CHECK_INTERVAL`.
+    /// First pause between two polls of a child; it doubles up to `CHECK_INTERVAL`.
     const FIRST_PAUSE: Duration = Duration::from_micros(500);
 
     #[cfg(target_os = "linux")]
@@ -103,7 +103,7 @@ impl ExitNotice {
         }
     }
 
-    /// Returns when the child has exited, or earlier: after `CHECK_INTERVAL` or `left`.
+    /// Waits until the child exits, but no longer than `CHECK_INTERVAL` and `left`.
     fn wait(&mut self, left: Duration) {
         let Some(exited) = &self.exited else {
             sleep(self.pause.min(left));

@@ -1,4 +1,5 @@
-//! The worktree of a change: created on its own branch outside the user's folder, committed to, reset and removed.
+//! Worktrees of changes: creates them on their own branches outside the user's folder, commits to them, resets and
+//! removes them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,27 +21,27 @@ use crate::file;
 /// A worktree that agentd has created.
 #[derive(Clone, Debug)]
 pub struct Worktree {
-    /// The folder.
+    /// Folder of the worktree.
     pub path: PathBuf,
-    /// The branch that is checked out in it.
+    /// Branch that is checked out in the worktree.
     pub branch: String,
     pub(super) repository: Repository,
     dir: RepositoryFolders,
 }
 
-/// A commit that holds everything in a worktree.
+/// A commit that contains all files of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeCommit {
-    /// Its id.
+    /// Id of the commit.
     pub commit: String,
-    /// `false` if nothing had changed and an earlier commit already held everything.
+    /// False if nothing had changed, so that `commit` is an earlier commit.
     pub is_new: bool,
 }
 
 /// Handling of uncommitted work in a worktree that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftover {
-    /// The worktree is not removed.
+    /// It is kept: the worktree is not removed.
     Kept,
     /// It is removed with the worktree.
     Lost,
@@ -60,7 +61,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed` if another branch is checked out there, or this one elsewhere.
+    /// `GitFailed` if another branch is checked out in the worktree, or this branch elsewhere.
     pub fn worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
         if let Some(worktree) = self.intact_worktree(branch, path)? {
             return Ok(Some(worktree));
@@ -87,8 +88,8 @@ impl Repository {
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
         let Some(tip) = found.find(&reference) else {
-            let commit = self.named(from)?;
-            // Both refs in one transaction, so that a branch with the mark is certainly ours.
+            let commit = self.resolve(from)?;
+            // Both refs in one transaction, so that agentd has certainly created a branch that has the mark.
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
             self.dir
                 .call(&["update-ref", "-m", "agentd: start", "--stdin"])
@@ -105,10 +106,10 @@ impl Repository {
         self.worktree_of(branch, path, tip.checked_out_in.as_deref())
     }
 
-    /// Returns the worktree of a branch if it exists and has that branch checked out; `None` if anything about it must
-    /// be repaired.
+    /// Returns the worktree of a branch if it exists and has that branch checked out; `None` if it must be created or
+    /// repaired.
     fn intact_worktree(&self, branch: &str, path: &Path) -> Result<Option<Worktree>> {
-        let Ok(path) = without_links(path) else {
+        let Ok(path) = without_symlinks(path) else {
             return Ok(None);
         };
         let Some(git_dir) = self.registered(&path)? else {
@@ -119,7 +120,7 @@ impl Repository {
             return Ok(None);
         }
 
-        worktree.mend_common()?;
+        worktree.repair_commondir()?;
         let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
         let found = RefRecords::read(&worktree.dir, &[&reference, &mark])?;
         let is_checked_out = found.find(&reference).is_some_and(|tip| tip.is_head);
@@ -127,7 +128,7 @@ impl Repository {
             return Ok(None);
         }
 
-        worktree.mend()?;
+        worktree.repair_git_file()?;
         Ok(Some(worktree))
     }
 
@@ -140,7 +141,7 @@ impl Repository {
             let worktree = self.worktree_at(branch, &path, &git_dir);
             if worktree.is_whole() {
                 worktree.check_branch()?;
-                worktree.mend()?;
+                worktree.repair_git_file()?;
                 return Ok(worktree);
             }
             self.forget(&worktree)?;
@@ -183,17 +184,18 @@ impl Repository {
         }
     }
 
-    /// Returns git's folder for the worktree in a folder. It is not read from the folder itself, which an agent can
-    /// write to.
+    /// Returns the git folder of the worktree at a path; `None` if git does not know it. It is looked up in the
+    /// repository, because an agent can write to the worktree.
     fn registered(&self, path: &Path) -> Result<Option<PathBuf>> {
         let all = self.common.join("worktrees");
         for name in file::names_in(&all)? {
             let git_dir = all.join(name);
-            let Some(kept) = file::read_bytes(&git_dir.join("gitdir"), MAX_PATH_FILE_BYTES)? else {
+            let Some(recorded) = file::read_bytes(&git_dir.join("gitdir"), MAX_PATH_FILE_BYTES)?
+            else {
                 continue;
             };
-            let kept = kept.strip_suffix(b"\n").unwrap_or(&kept);
-            if git_dir.join(OsStr::from_bytes(kept)) == path.join(".git") {
+            let recorded = recorded.strip_suffix(b"\n").unwrap_or(&recorded);
+            if git_dir.join(OsStr::from_bytes(recorded)) == path.join(".git") {
                 return Ok(Some(git_dir));
             }
         }
@@ -204,7 +206,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// `GitFailed` if it holds uncommitted work that must be kept, or if it cannot be removed.
+    /// `GitFailed` if the worktree has uncommitted work that must be kept, or if it cannot be removed.
     pub fn remove_worktree(&self, worktree: &Worktree, leftover: Leftover) -> Result<()> {
         if worktree.is_whole() && leftover == Leftover::Kept {
             let head = worktree.head()?;
@@ -228,14 +230,14 @@ impl Repository {
         }
     }
 
-    /// Removes the folder of a worktree, and git's folder for it.
+    /// Removes the folder of a worktree, and its git folder in the repository.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
     fn forget(&self, worktree: &Worktree) -> Result<()> {
         let path = &worktree.path;
-        // Not with git, which would use the repository that the folder names.
+        // Git is not used to remove the folder: it would use the repository that the folder's `.git` file names.
         let removed = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(path),
             Ok(_) => fs::remove_file(path),
@@ -263,7 +265,7 @@ impl Worktree {
 
     /// Returns the current record of the branch, which must be checked out.
     pub(super) fn tip(&self) -> Result<RefRecord> {
-        self.mend_common()?;
+        self.repair_commondir()?;
         let reference = branch_ref(&self.branch)?;
         let found = RefRecords::read(&self.dir, &[&reference])?;
         let tip = found.find(&reference);
@@ -278,14 +280,14 @@ impl Worktree {
     ///
     /// # Errors
     ///
-    /// `GitFailed`; also if there are repositories in the worktree that are no submodules, or files over 1 GiB.
+    /// `GitFailed` if a git command fails, or if the worktree contains repositories that are not submodules, or files
+    /// over 1 GiB.
     pub fn commit(&self, message: &str) -> Result<Option<String>> {
         let WorktreeCommit { commit, is_new } = self.commit_all(message)?;
         Ok(is_new.then_some(commit))
     }
 
-    /// Commits all changed files that are not ignored. Returns the commit that holds everything, also if nothing has
-    /// changed.
+    /// Commits all changed files that are not ignored. If nothing has changed, returns the current commit.
     ///
     /// # Errors
     ///
@@ -297,7 +299,7 @@ impl Worktree {
         let nested = listing.nested();
         if !nested.is_empty() {
             return Err(failed(format!(
-                "the work tree contains other repositories: {}",
+                "the worktree contains other repositories: {}",
                 some_names(&nested)
             ))
             .with_hint("remove them or their `.git` folders; their files would not be committed"));
@@ -342,9 +344,12 @@ impl Worktree {
     ///
     /// # Errors
     ///
-    /// `GitFailed`.
+    /// `GitFailed` if a git command fails.
     pub fn reset_to(&self, commit: &str) -> Result<()> {
-        let (commit, reference) = (self.repository.known(commit)?, branch_ref(&self.branch)?);
+        let (commit, reference) = (
+            self.repository.resolve_existing(commit)?,
+            branch_ref(&self.branch)?,
+        );
         let dir = self.checked()?;
         self.unlock()?;
         dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference])
@@ -361,7 +366,7 @@ impl Worktree {
         IndexListing::read(&dir, &[], MAX_COMMIT_FILE_BYTES)?.show_hidden(&dir, &[])?;
         dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"])
             .ok()?;
-        // Files that an ignore file has hidden appear when it is removed, so this is repeated.
+        // Removing a `.gitignore` reveals the files that it has ignored, so this is repeated.
         for _ in 0..MAX_CLEAN_PASSES {
             let others = dir.call(&[
                 "ls-files",
@@ -375,14 +380,14 @@ impl Worktree {
             }
             dir.call(&["clean", "-ffdq"]).ok()?;
         }
-        self.mend()
+        self.repair_git_file()
     }
 
-    /// Returns the folders for commands that read or write files, after a check that the worktree was not redirected.
+    /// Returns the folders for commands that read or write files, after checking that the worktree was not redirected.
     pub(super) fn checked(&self) -> Result<RepositoryFolders> {
         match self.path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
-                self.mend_common()?;
+                self.repair_commondir()?;
                 self.dir.guarded()
             }
             Ok(_) => Err(unusable(
@@ -419,42 +424,42 @@ impl Worktree {
         .with_hint(format!("check out `{}` there", self.branch)))
     }
 
-    /// Restores the folder's link to its repository, for people and agents who run git in it.
+    /// Restores the `.git` file of the worktree, for users and agents who run git there.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
-    fn mend(&self) -> Result<()> {
+    fn repair_git_file(&self) -> Result<()> {
         let link = self.path.join(".git");
-        let right = [b"gitdir: ", self.dir.git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        let expected = [b"gitdir: ", self.dir.git_dir.as_os_str().as_bytes(), b"\n"].concat();
         let found = link.symlink_metadata();
-        let is_right = found
+        let is_intact = found
             .as_ref()
-            .is_ok_and(|found| found.is_file() && found.len() == right.len() as u64)
-            && file::read_bytes(&link, MAX_PATH_FILE_BYTES)?.as_ref() == Some(&right);
-        if is_right {
+            .is_ok_and(|found| found.is_file() && found.len() == expected.len() as u64)
+            && file::read_bytes(&link, MAX_PATH_FILE_BYTES)?.as_ref() == Some(&expected);
+        if is_intact {
             return Ok(());
         }
-        let mend = || {
+        let repair = || {
             match found {
                 Ok(found) if found.is_dir() => fs::remove_dir_all(&link)?,
                 Ok(_) => fs::remove_file(&link)?,
                 Err(_) => {}
             }
-            fs::write(&link, &right)
+            fs::write(&link, &expected)
         };
-        mend().map_err(|error| unusable(&link, "cannot be repaired", error))
+        repair().map_err(|error| unusable(&link, "cannot be repaired", error))
     }
 
-    /// Restores the link from git's folder of the worktree to its repository.
+    /// Restores the file `commondir` in the worktree's git folder.
     ///
-    /// Git takes branches and objects from the folder that the file `commondir` names, and an agent could have
-    /// replaced it by a repository under its control.
+    /// Git reads branches and objects from the folder that this file names, and an agent could have changed it to a
+    /// repository under its control.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
-    fn mend_common(&self) -> Result<()> {
+    fn repair_commondir(&self) -> Result<()> {
         let RepositoryFolders {
             git_dir, common, ..
         } = &self.dir;
@@ -469,18 +474,18 @@ impl Worktree {
             }
         }
 
-        let right = [common.as_os_str().as_bytes(), b"\n"].concat();
-        // It may be a symbolic link.
+        let expected = [common.as_os_str().as_bytes(), b"\n"].concat();
+        // A symlink is removed, not followed.
         let removed = match link.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&link),
             Ok(_) => fs::remove_file(&link),
             Err(_) => Ok(()),
         };
-        let mended = removed.and_then(|()| fs::write(&link, &right));
-        mended.map_err(|error| unusable(&link, "cannot be repaired", error))
+        let written = removed.and_then(|()| fs::write(&link, &expected));
+        written.map_err(|error| unusable(&link, "cannot be repaired", error))
     }
 
-    /// Removes the lock of a git process that was killed with its turn.
+    /// Removes the lock files of a git process that was killed with its turn.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
@@ -502,13 +507,13 @@ impl Worktree {
     }
 }
 
-/// Time to wait for a lock, which a running git process may hold.
+/// Time to wait before a lock file is removed, because a running git process may hold it.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of passes, as ignore files may hide each other.
+/// Maximum number of `git clean` passes of a reset.
 const MAX_CLEAN_PASSES: usize = 8;
 
-/// Returns a path without links, as git stores it. Its parent folders are created.
+/// Returns a path without symlinks in its parent folders, as git stores it. Missing parent folders are created.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to git, and the folder is our own"
@@ -517,13 +522,13 @@ fn absolute(path: &Path) -> io::Result<PathBuf> {
     if let Some(above) = path.parent() {
         fs::create_dir_all(above)?;
     }
-    without_links(path)
+    without_symlinks(path)
 }
 
-/// Returns a path without links in its parent folders, which must exist.
-fn without_links(path: &Path) -> io::Result<PathBuf> {
+/// Returns a path without symlinks in its parent folders, which must exist.
+fn without_symlinks(path: &Path) -> io::Result<PathBuf> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::other("it has no name"));
+        return Err(io::Error::other("it has no file name"));
     };
     Ok(above.canonicalize()?.join(name))
 }

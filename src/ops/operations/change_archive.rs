@@ -46,7 +46,7 @@ impl Act for ChangeArchive {
             return Ok(if site.root.join(&to).is_dir() {
                 step.done(format!("already in {to}"))
             } else {
-                step.not_done("its folder is missing")
+                step.not_done("the folder of the change is missing")
             });
         }
 
@@ -56,7 +56,7 @@ impl Act for ChangeArchive {
         fail::point("archived")?;
         Ok(match moved {
             Ok(()) => step.done(format!("moved to {to}")),
-            Err(error) => step.not_done(format!("cannot move it to {to}: {error}")),
+            Err(error) => step.not_done(format!("cannot move the change to {to}: {error}")),
         })
     }
 }
@@ -68,11 +68,11 @@ impl Act for ChangeArchive {
 )]
 fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
     let archive = root.join(ARCHIVE_FOLDER);
-    let is_link = archive
+    let is_symlink = archive
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink());
-    if is_link {
-        return Err(io::Error::other("the archive is a link"));
+    if is_symlink {
+        return Err(io::Error::other("the archive is a symlink"));
     }
     fs::create_dir_all(&archive)?;
 
@@ -80,11 +80,11 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
     match to.symlink_metadata() {
         Err(error) if file::is_missing(&error) => fs::rename(root.join(from), to),
         Err(error) => Err(error),
-        Ok(_) => Err(io::Error::other("the target exists already")),
+        Ok(_) => Err(io::Error::other("the target already exists")),
     }
 }
 
-/// Adds the change's entry to the project's changelog, unless there is no changelog or it has the entry.
+/// Adds the change's entry to the project's changelog, if there is one and it does not have the entry yet.
 fn add_changelog_entry(root: &Path, session: &SessionId) -> Result<()> {
     let entry = read_project_text(root, &change_file(session, CHANGELOG_FILE))?;
     let changelog = read_project_text(root, CHANGELOG_FILE)?;

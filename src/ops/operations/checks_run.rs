@@ -64,11 +64,11 @@ impl Act for ChecksRun {
     }
 }
 
-/// Runs checks and returns the result of the step: `PASSED`, `FAILED` or `NONE`, with their report.
+/// Runs checks and returns the result of the step: `PASSED`, `FAILED` or `NONE`, with the report of the checks.
 ///
 /// # Errors
 ///
-/// `AgentStopped` with the hint if the user stopped them; those of [`run_checks`].
+/// `AgentStopped`, with the hint, if the user stopped the checks; errors of [`run_checks`].
 pub(super) fn run_step(job: &CheckJob<'_>, step: &Step, hint: &str) -> Result<StepResult> {
     let checks = run_checks(job)?;
     if checks.iter().any(|check| check.end == CheckEnd::Stopped) {

@@ -9,10 +9,10 @@ use crate::ops::fs::{MAX_FILE_BYTES, read_bytes, remove_entry, replace_file};
 use crate::ops::step::TARGET_CHANGED;
 use crate::store::blob_id;
 
-/// Returns the bytes of a file that is to be written; `None` if there is none.
+/// Returns the current bytes of a file before it is written; `None` if the file does not exist.
 ///
-/// A symbolic link on its path is an error even if it leads to a file of the project, because that file has another
-/// name, and the rules for that name were not asked.
+/// A symlink on its path is an error even if it leads to a file of the project, because that file has another name, and
+/// the rules for allowed targets were not applied to that name.
 pub(super) fn current_bytes(root: &Path, relative: &str) -> io::Result<Option<Vec<u8>>> {
     read_bytes(root, relative, MAX_FILE_BYTES).map_err(io::Error::other)
 }
@@ -35,8 +35,8 @@ pub(super) fn run_file_step(
     }
 }
 
-/// Writes or removes the file if it holds what it held when the step was planned. Does nothing if it holds the planned
-/// content already, because an interrupted run has written it.
+/// Writes or removes the file if its content has not changed since the step was planned. Does nothing if the file
+/// already has the planned content, because an interrupted run has written it.
 fn update_file(
     root: &Path,
     relative: &str,

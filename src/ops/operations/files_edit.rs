@@ -8,13 +8,13 @@ use crate::ops::fs::MAX_FILE_BYTES;
 use crate::ops::{Act, Operation, Site, Step};
 use crate::store::blob_id;
 
-/// Reason why an existing file is not changed by an agent whose prompt did not show it.
+/// Reason for refusing to change an existing file that the prompt did not show.
 const NOT_SHOWN: &str = "the file exists, but the prompt did not show it; show it with --file";
 
-/// Reason why a text that leaves out lines does not replace a file.
-const LINES_OMITTED: &str = "a line of it is a placeholder for omitted lines";
+/// Reason for refusing to replace a file with a text that omits lines.
+const LINES_OMITTED: &str = "the new text has a placeholder for omitted lines";
 
-/// Phrases of agents for lines that they do not write out.
+/// Phrases that agents write in place of omitted lines.
 const OMISSION_PHRASES: [&str; 6] = [
     "rest of",
     "unchanged",
@@ -24,7 +24,7 @@ const OMISSION_PHRASES: [&str; 6] = [
     "as before",
 ];
 
-/// Edits only files that the prompt showed as they are now, and files that do not exist.
+/// Changes only files whose current content the prompt showed, and creates new files.
 pub(crate) struct FilesEdit;
 
 impl Operation for FilesEdit {
@@ -85,7 +85,7 @@ impl Act for FilesEdit {
     }
 }
 
-/// Refuses a step whose content is larger than a file may be.
+/// Refuses a step whose content exceeds the maximum file size.
 fn limit_size(step: Step) -> Step {
     let size = step
         .content
@@ -93,7 +93,7 @@ fn limit_size(step: Step) -> Step {
         .map_or(0, |content| content.len() as u64);
     if size > MAX_FILE_BYTES {
         step.refuse(format!(
-            "it is larger than {}",
+            "the new content is larger than {}",
             file::in_units(MAX_FILE_BYTES)
         ))
     } else {
@@ -130,7 +130,7 @@ fn fenced_content(text: &str) -> Option<&str> {
     (is_fenced && is_single).then_some(inner)
 }
 
-/// Returns true if a line has an ellipsis and a phrase for lines that are left out.
+/// Returns true if a line has an ellipsis and a phrase for omitted lines.
 fn omits_lines(text: &str) -> bool {
     text.lines()
         .filter(|line| line.contains("...") || line.contains('\u{2026}'))

@@ -27,7 +27,7 @@ impl Act for FilesWrite {
             return Step::on_request(effect, None);
         };
 
-        // A file that cannot be read now is reported when it is to be written.
+        // The error for a file that cannot be read is reported when the file is written.
         let path = change_file(session, &effect.target);
         let current = || current_bytes(site.root, &path).ok().flatten();
         let before = match (earlier, &started.targets) {

@@ -6,7 +6,7 @@ use crate::models::{Finding, OperationId, StepResult, findings_result, findings_
 use crate::ops::fs::read_project_text;
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
-/// Its result is `BLOCKING` if a critical or major finding is open, `OPEN` if only minor ones are, or `NONE`.
+/// The result is `BLOCKING` if a critical or major finding is open, `OPEN` if only minor ones are, or `NONE`.
 pub(crate) struct FindingsNote;
 
 impl Operation for FindingsNote {

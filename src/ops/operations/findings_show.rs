@@ -5,7 +5,7 @@ use crate::models::{ContextItem, ContextKind, OperationId};
 use crate::ops::{Inspect, Inspection, Operation, Site};
 use crate::spec;
 
-/// Shows those of the mode's last round if the mode runs `findings.note`, else those of all modes.
+/// Shows the findings of the mode's last round if the mode runs `findings.note`, or else the findings of all modes.
 pub(crate) struct FindingsShow;
 
 impl Operation for FindingsShow {

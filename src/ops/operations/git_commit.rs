@@ -1,4 +1,4 @@
-//! `git.commit`: commits everything that a turn has left in the change's worktree.
+//! `git.commit`: commits all changes that a turn has made in the change's worktree.
 
 use crate::error::Result;
 use crate::fail;
@@ -6,8 +6,8 @@ use crate::models::{BlobId, OperationId, StepOutcome, StepResult};
 use crate::ops::git::{WorktreeCommit, short_commit};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
 
-/// Commits of the agent itself count, too: the result is `COMMITTED` if the branch is not at the commit of the turn's
-/// start, or `NOTHING`.
+/// The result is `COMMITTED` if the branch has moved since the start of the turn, even if the agent itself has
+/// committed; otherwise it is `NOTHING`.
 pub(crate) struct GitCommit;
 
 impl Operation for GitCommit {

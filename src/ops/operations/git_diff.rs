@@ -1,4 +1,4 @@
-//! `git.diff`: shows the difference between a change and its base, and records the commit that is judged.
+//! `git.diff`: shows the difference between a change and its base, and records the reviewed commit.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::paths::{NOTES_FILE, change_file, change_folder};
@@ -18,12 +18,12 @@ pub const DIFF_LIMITS: DiffLimits = DiffLimits {
 /// Maximum number of hidden files that a message lists.
 const MAX_LISTED_FILES: usize = 20;
 
-/// Images, which no reviewer reads. Only files that are in fact binary and not executable count as one.
+/// Image files, which a reviewer need not see. Applies only to binary files that are not executable.
 const IMAGES: [&str; 8] = [
     "*.png", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.avif", "*.bmp", "*.ico",
 ];
 
-/// Files that package managers write, which are often too long to be shown.
+/// Lockfiles of package managers, which are often too long to be shown.
 const LOCKFILES: [&str; 18] = [
     "Cargo.lock",
     "Gemfile.lock",
@@ -45,7 +45,7 @@ const LOCKFILES: [&str; 18] = [
     "yarn.lock",
 ];
 
-/// Refuses a turn if nothing has changed, or none of the changed files can be shown: there is nothing to judge.
+/// Refuses a turn if nothing has changed, or if none of the changed files can be shown: there is nothing to review.
 pub(crate) struct GitDiff;
 
 impl Operation for GitDiff {
@@ -65,7 +65,7 @@ impl Inspect for GitDiff {
         }
 
         let (change, session) = site.require_change(&self.id())?;
-        // Edits that a person has made in the worktree are judged with the rest.
+        // Manual edits in the worktree are reviewed with the rest.
         let message = format!("agentd({session}): manual edits");
         let commit = change.worktree.commit_all(&message)?.commit;
         let comparison = self.compare(site, Some(commit))?;
@@ -104,27 +104,27 @@ impl Inspect for GitDiff {
 /// A change compared with its base.
 struct ChangeComparison {
     inspection: Inspection,
-    /// Set if no file outside the change's own folder has changed.
+    /// True if no file outside the change's own folder has changed.
     is_empty: bool,
-    /// Set if none of these files is shown.
+    /// True if no changed file outside the change's own folder is shown.
     shows_nothing: bool,
-    /// Those of these files that are not shown.
+    /// Files outside the change's own folder that are not shown.
     hidden: Vec<LeftOut>,
 }
 
 impl GitDiff {
-    /// Compares a change with its base. `committed` is a commit that holds everything in the worktree; without one,
-    /// the files of the worktree are compared as they are now.
+    /// Compares a change with its base. `committed` is a commit with all files of the worktree; without one, the
+    /// current files of the worktree are compared.
     fn compare(&self, site: &Site<'_>, committed: Option<String>) -> Result<ChangeComparison> {
         let (change, session) = site.require_change(&self.id())?;
         let folder = format!("{}/", change_folder(session));
 
-        // The notes are part of the instructions. A file of that name with another content is not.
+        // The prompt shows the notes as instructions, so their file is omitted, unless it has other content.
         let notes = notes_text(&change.state.notes);
-        let holds_notes = notes.is_some()
+        let has_notes_file = notes.is_some()
             && read_project_text(site.root, &change_file(session, NOTES_FILE))? == notes;
 
-        // The prompt shows the artifacts of the change anyway. Other files in its folder must be seen in the diff.
+        // The prompt already shows the artifacts of the change. The diff must show the other files in its folder.
         let is_shown_elsewhere = |path: &str| {
             let Some(name) = path.strip_prefix(&folder) else {
                 return false;
@@ -133,25 +133,25 @@ impl GitDiff {
                 .artifacts
                 .iter()
                 .any(|pattern| matches_path(pattern, name));
-            is_artifact || (holds_notes && name == NOTES_FILE)
+            is_artifact || (has_notes_file && name == NOTES_FILE)
         };
-        let leaves_out = |path: &str| is_shown_elsewhere(path) || (change.holds_secrets)(path);
+        let is_omitted = |path: &str| is_shown_elsewhere(path) || (change.holds_secrets)(path);
 
         let base = &change.opened.base;
         let (commit, diff) = match committed {
             Some(commit) => {
                 let worktree = change.worktree;
-                let diff = worktree.diff_of_commit(&commit, base, DIFF_LIMITS, &leaves_out)?;
+                let diff = worktree.diff_of_commit(&commit, base, DIFF_LIMITS, &is_omitted)?;
                 (commit, diff)
             }
             None => {
-                let diff = change.worktree.diff(base, DIFF_LIMITS, &leaves_out)?;
+                let diff = change.worktree.diff(base, DIFF_LIMITS, &is_omitted)?;
                 (change.worktree.head()?, diff)
             }
         };
 
         let text = diff_text(&diff, is_shown_elsewhere);
-        let judged = Diff {
+        let reviewed = Diff {
             text: String::new(),
             files: diff
                 .files
@@ -166,9 +166,9 @@ impl GitDiff {
                 .cloned()
                 .collect(),
         };
-        let result = diff_result(&commit, base, &judged, change.accept_unshown);
+        let result = diff_result(&commit, base, &reviewed, change.accept_unshown);
 
-        // Reports of earlier phases, in the change's own folder, are not work to be judged.
+        // Reports of earlier phases, in the change's own folder, are not work to review.
         let is_work = |path: &str| !path.starts_with(&folder);
         let hidden: Vec<LeftOut> = diff
             .left_out
@@ -192,7 +192,7 @@ impl GitDiff {
     }
 }
 
-/// Inspects the user's working tree, which a review without a change is about.
+/// Inspects the user's working tree, for a review without a change.
 ///
 /// # Errors
 ///
@@ -216,31 +216,31 @@ fn diff_inspection(text: String, result: StepResult) -> Inspection {
     }
 }
 
-/// Returns the result for a diff of `commit`: `PARTLY_SHOWN` with the files that a person has to look at, or `SEEN`.
+/// Returns the result for a diff of `commit`: `PARTLY_SHOWN` with the files that the user must review, or `SEEN`.
 fn diff_result(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> StepResult {
     let step = Step::always(GitDiff.id(), commit, "");
     let unseen: Vec<&LeftOut> = diff
         .left_out
         .iter()
-        .filter(|file| needs_person(file, accepted))
+        .filter(|file| needs_user_review(file, accepted))
         .collect();
 
     if unseen.is_empty() {
-        let detail = format!(
-            "{} files differ from {}",
-            diff.files.len(),
-            short_commit(base)
-        );
+        let base = short_commit(base);
+        let detail = match diff.files.len() {
+            1 => format!("1 file differs from {base}"),
+            count => format!("{count} files differ from {base}"),
+        };
         return step.done(detail).with_outcome(StepOutcome::Seen, None);
     }
 
-    let noun = if unseen.len() == 1 {
+    let subject = if unseen.len() == 1 {
         "file was"
     } else {
         "files were"
     };
     let detail = format!(
-        "{} {noun} not shown to the reviewer: {}",
+        "{} {subject} not shown to the reviewer: {}",
         unseen.len(),
         some_left_out(&unseen).join(", ")
     );
@@ -248,9 +248,9 @@ fn diff_result(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> St
         .with_outcome(StepOutcome::PartlyShown, None)
 }
 
-/// Returns true if a person has to look at a file that was not shown: at all but images, lockfiles, and files that the
-/// settings accept. An executable file is accepted by the settings only.
-fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
+/// Returns true if the user must review a file that was not shown: all files except images, lockfiles, and files that
+/// the settings accept. Only the settings can accept an executable file or a file that was too large to be read.
+fn needs_user_review(file: &LeftOut, accepted: &[String]) -> bool {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let is_lockfile = LOCKFILES.contains(&name);
     let is_image = IMAGES
@@ -263,7 +263,7 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
         LeftOutKind::Text => is_lockfile,
     };
 
-    // A pattern without a folder applies to names in all folders.
+    // A pattern without a folder matches names in all folders.
     let is_accepted = accepted.iter().any(|pattern| {
         let path = if pattern.contains('/') {
             file.path.as_str()
@@ -275,8 +275,8 @@ fn needs_person(file: &LeftOut, accepted: &[String]) -> bool {
     !is_harmless && !is_accepted
 }
 
-/// Returns path and reason of each of some files that are not shown, and a last text for those that are too many to be
-/// listed.
+/// Returns a text with path and reason for each file that is not shown. If there are too many, the last text is the
+/// number of the others.
 #[must_use]
 pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
     let mut texts: Vec<String> = files
@@ -290,7 +290,7 @@ pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
     texts
 }
 
-/// Returns the error for changes of which a reviewer would see nothing.
+/// Returns the error for a diff that shows nothing to a reviewer.
 fn nothing_shown(hidden: &[LeftOut]) -> Error {
     let files: Vec<&LeftOut> = hidden.iter().collect();
     let list: String = some_left_out(&files)
@@ -301,7 +301,7 @@ fn nothing_shown(hidden: &[LeftOut]) -> Error {
     Error::new(ErrorKind::NothingToReview, message)
 }
 
-/// Returns a diff as a prompt shows it, with a comment for each file that is not shown.
+/// Returns a diff in the form for a prompt, with a comment for each file that is not shown.
 fn diff_text(diff: &Diff, is_shown_elsewhere: impl Fn(&str) -> bool) -> String {
     let comments: String = diff
         .left_out

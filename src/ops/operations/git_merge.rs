@@ -1,4 +1,4 @@
-//! `git.merge` and `git.squash`: merge the change's branch into the branch that it was made from.
+//! `git.merge` and `git.squash`: merge the change's branch into the branch that it was created from.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -10,9 +10,9 @@ use crate::store::blob_id;
 /// Maximum length of the request in the first line of a commit message, in characters.
 const MAX_TITLE_CHARS: usize = 70;
 
-/// Merges only if the change is to be merged; else the branch is left for the user.
+/// Merges only if the change is configured to be merged; otherwise the user merges the branch.
 pub(crate) struct GitMerge {
-    /// Set for `git.squash`, which merges the branch as one commit.
+    /// True for `git.squash`, which merges the branch as one commit.
     pub(crate) squash: bool,
 }
 
@@ -68,33 +68,34 @@ impl Act for GitMerge {
 }
 
 impl GitMerge {
-    /// Merges the branch and returns a sentence about it. A branch that is merged already is left as it is.
+    /// Merges the branch and returns a description of the result. A branch that is already merged is not changed.
     fn merge(&self, change: &ChangeSite<'_>, step: &Step) -> Result<String> {
         let branch = &change.opened.branch;
-        let Some(onto) = change.opened.onto.as_deref().filter(|_| change.merges) else {
+        let Some(target) = change.opened.onto.as_deref().filter(|_| change.merges) else {
             return Ok(format!("branch {branch} is ready for you to merge"));
         };
 
         let request = MergeRequest {
             branch,
-            into: onto,
+            into: target,
             message: step.content.as_deref().unwrap_or_default(),
             squash: self.squash,
-            // A small fix was reviewed alone, so it is merged onto its base and nothing newer.
-            onto: Some(change.opened.base.as_str()).filter(|_| self.squash),
+            // A squashed change was only reviewed on top of its base, so the target must not have newer commits.
+            expected_tip: Some(change.opened.base.as_str()).filter(|_| self.squash),
             check_tip: &|tip| self.check_tip(change, tip),
         };
         match change.repository.merge_checked(&request) {
-            Ok(MergeOutcome::Already) => Ok(format!("{branch} was already merged into {onto}")),
-            Ok(_) => Ok(format!("merged {branch} into {onto}")),
+            Ok(MergeOutcome::Already) => Ok(format!("{branch} was already merged into {target}")),
+            Ok(_) => Ok(format!("merged {branch} into {target}")),
             Err(error) if error.kind() == ErrorKind::MergeConflict => Err(error.with_hint(
-                format!("all work is on branch {branch}; try again, or merge it manually"),
+                format!("all work is on branch {branch}; try again, or merge the branch manually"),
             )),
             Err(error) => Err(error),
         }
     }
 
-    /// Refuses to merge a branch whose tip is not the commit that was reviewed, or that `git.commit` made.
+    /// Fails if the tip of the branch is not the expected commit: the one that was reviewed for `git.squash`, the one
+    /// that `git.commit` created for `git.merge`.
     fn check_tip(&self, change: &ChangeSite<'_>, tip: &str) -> Result<()> {
         let results = &change.state.results;
         let is_expected = if self.squash {
@@ -104,7 +105,7 @@ impl GitMerge {
         } else {
             results
                 .get(&OperationId::GitCommit)
-                .is_some_and(|made| made.report == Some(blob_id(tip.as_bytes())))
+                .is_some_and(|created| created.report == Some(blob_id(tip.as_bytes())))
         };
         if is_expected {
             return Ok(());

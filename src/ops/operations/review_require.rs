@@ -1,4 +1,4 @@
-//! `review.require`: refuses a turn unless the last review passed the files as they are now.
+//! `review.require`: refuses a turn unless the last review passed the current files.
 
 use std::collections::BTreeSet;
 
@@ -33,12 +33,15 @@ impl Inspect for ReviewRequire {
 
         let commit = reviewed_commit(change, session).map_err(refuse)?;
         let stale = changed_since_review(site, change, session, commit)?;
-        match stale.first() {
-            None => Ok(Inspection::default()),
-            Some(first) => Err(refuse(format!(
-                "{} files changed since the review of {}, such as {first}",
-                stale.len(),
-                short_commit(commit)
+        let commit = short_commit(commit);
+        match stale.as_slice() {
+            [] => Ok(Inspection::default()),
+            [only] => Err(refuse(format!(
+                "1 file changed since the review of {commit}: {only}"
+            ))),
+            [first, ..] => Err(refuse(format!(
+                "{} files changed since the review of {commit}, such as {first}",
+                stale.len()
             ))),
         }
     }
@@ -69,7 +72,7 @@ fn reviewed_commit<'a>(
     Ok(&diff.target)
 }
 
-/// Returns the files that were judged and are not as the review saw them, unless the target branch brought the change.
+/// Returns the reviewed files that have changed since the review, except by a merge of the target branch.
 fn changed_since_review(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
@@ -83,7 +86,7 @@ fn changed_since_review(
     let is_archived = change.state.done.contains_key(&OperationId::ChangeArchive)
         || !has_change(site.root, session);
     let mut stale: Vec<String> = changed_paths(&changed)
-        .filter(|path| is_judged(site, session, path, is_archived))
+        .filter(|path| is_reviewed(site, session, path, is_archived))
         .map(str::to_owned)
         .collect();
 
@@ -94,9 +97,9 @@ fn changed_since_review(
     Ok(stale)
 }
 
-/// Returns true for the files that a verdict is about: those of the project, and the change's proposal and specs; but
-/// not those that archiving the change writes.
-fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool) -> bool {
+/// Returns true for the files that a review covers: those of the project, and the change's proposal and specs, but not
+/// the files that archiving the change writes.
+fn is_reviewed(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool) -> bool {
     let folder = change_folder(session);
     if let Some(name) = path.strip_prefix(&format!("{folder}/")) {
         return !is_archived && (name == PROPOSAL_FILE || name.starts_with("specs/"));
@@ -110,7 +113,7 @@ fn is_judged(site: &Site<'_>, session: &SessionId, path: &str, is_archived: bool
     !(is_merged_spec || is_in_archive || path == CHANGELOG_FILE)
 }
 
-/// Returns the paths of changed files, of a renamed file both.
+/// Returns the paths of changed files; for a renamed file, the old and the new path.
 fn changed_paths(changed: &[ChangedFile]) -> impl Iterator<Item = &str> {
     changed.iter().flat_map(|changed| {
         let from = match &changed.status {
@@ -121,8 +124,8 @@ fn changed_paths(changed: &[ChangedFile]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a predicate for files that differ from the change's base, and are as the target branch has them now or had
-/// them when it was last merged: these differences came from there.
+/// Returns a predicate for files whose changes came from the target branch: they differ from the change's base, and
+/// equal the version on the target branch, now or when it was last merged.
 fn paths_from_target(
     change: &ChangeSite<'_>,
     snapshot: &Snapshot,

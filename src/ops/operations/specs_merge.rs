@@ -9,8 +9,9 @@ use crate::ops::git::WorktreeMerge;
 use crate::ops::{Act, ChangeSite, Inspect, Inspection, Operation, Site, Step, TurnEnd};
 use crate::spec::{self, SpecConflict};
 
-/// Before a turn, it reports conflicts, so that no agent is called in vain. After it, the target branch is merged into
-/// the change if it has moved, and the merged specs are written. The content of its step is the current date.
+/// Before a turn, it reports conflicts, so that no agent is called for a change that cannot be merged. After the turn,
+/// it merges the target branch into the change if that branch has moved, and writes the merged specs. The content of
+/// its step is the current date.
 pub(crate) struct SpecsMerge;
 
 impl Operation for SpecsMerge {
@@ -27,6 +28,7 @@ impl Inspect for SpecsMerge {
     fn inspect(&self, site: &Site<'_>) -> Result<Inspection> {
         let (change, session) = site.require_change(&self.id())?;
         let target = target_commit(change)?;
+        // The merged texts are not used, so any date will do.
         merge_specs(site, change, session, target.as_deref(), "1970-01-01")?;
         Ok(Inspection::default())
     }
@@ -46,9 +48,9 @@ impl Act for SpecsMerge {
         let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(step.without_change());
         };
-        // The folder is gone if the change was archived, and its specs were merged before that.
+        // The folder is missing if the change was archived; its specs were merged before that.
         if !has_change(site.root, session) {
-            return Ok(step.done("its specs were already merged"));
+            return Ok(step.done("the specs were already merged"));
         }
 
         let today = step.content.as_deref().unwrap_or_default();
@@ -86,10 +88,10 @@ fn write_merged_specs(
     Ok((specs.len(), target_moved))
 }
 
-/// Merges the target branch at the commit `tip` into the change, with the given texts for its specs.
+/// Merges the target branch at the commit `tip` into the change, with the texts in `specs` for the project's specs.
 ///
-/// Returns true if the target branch has moved since the change was opened, even if it was merged before: by hand, or
-/// by a run that was interrupted.
+/// Returns true if the target branch has moved since the change was opened, even if it was already merged: manually, or
+/// by an interrupted run.
 fn merge_target(
     change: &ChangeSite<'_>,
     session: &SessionId,
@@ -123,7 +125,7 @@ fn target_name<'a>(change: &ChangeSite<'a>) -> &'a str {
     change.opened.onto.as_deref().unwrap_or(&change.opened.base)
 }
 
-/// Returns the current commit of [`target_name`]; `None` if the branch is gone.
+/// Returns the current commit of [`target_name`]; `None` if the branch no longer exists.
 fn target_commit(change: &ChangeSite<'_>) -> Result<Option<String>> {
     match &change.opened.onto {
         Some(branch) => change.repository.branch_commit(branch),
@@ -191,6 +193,8 @@ fn file_conflict(session: &SessionId, target: &str, paths: &[String]) -> Error {
         "merge conflict between `{target}` and `{session}` in {}",
         paths.join(", ")
     );
-    let hint = format!("merge `{target}` in its worktree, then run `agentd review {session}`");
+    let hint = format!(
+        "merge `{target}` in the worktree of the change, then run `agentd review {session}`"
+    );
     Error::new(ErrorKind::MergeConflict, message).with_hint(hint)
 }

@@ -14,7 +14,7 @@ use crate::ops::git::{ChangedFile, FileStatus};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::spec::{Tasks, tick};
 
-/// First words of the evidence in the record.
+/// Start of the heading of the evidence in the record.
 const EVIDENCE: &str = "## Evidence of ";
 
 /// Line between the evidence and the agent's own record.
@@ -23,14 +23,14 @@ const AGENT_RECORD: &str = "<!-- What follows is the agent's own record. -->\n";
 /// Maximum number of changed files that the record lists.
 const MAX_LISTED_FILES: usize = 20;
 
-/// Ticks only if files were changed and no check failed, and writes the evidence into the change's record. The content
-/// of its step is [`Claims`] as JSON.
+/// Ticks tasks only if files were changed and no check failed, and writes the evidence to the change's record. The
+/// content of its step is [`Claims`] as JSON.
 pub(crate) struct TasksTick;
 
 /// Claims of a turn, recorded in the ledger until the step is run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
-    /// Session and number of the turn.
+    /// The turn, as `SESSION/NUMBER`.
     turn: String,
     /// Commit of the worktree when the turn was started.
     from: String,
@@ -61,7 +61,7 @@ impl Act for TasksTick {
             Marker::TaskStatus { id, status } => Some((id.clone(), *status)),
             Marker::Review { .. } | Marker::Named { .. } => None,
         };
-        // Counted from the start of the turn, so that commits of the agent itself count as its changes.
+        // The comparison starts at the turn's first commit, so that commits of the agent itself count as its changes.
         let from = end
             .started
             .commit
@@ -83,10 +83,10 @@ impl Act for TasksTick {
         };
         let content = step.content.as_deref().unwrap_or_default();
         let Ok(claims) = serde_json::from_str::<Claims>(content) else {
-            return Ok(step.not_done("cannot parse the task reports"));
+            return Ok(step.not_done("cannot parse the claimed tasks"));
         };
 
-        // An agent can make files unreadable. That must not make the change fail for good, so it is a result.
+        // An agent can make files unreadable. The step then fails, but the change can continue.
         Ok(tick_tasks(site, change, session, step, &claims)
             .unwrap_or_else(|error| step.not_done(error.to_string())))
     }
@@ -97,7 +97,7 @@ struct Evidence<'a> {
     claims: &'a Claims,
     /// Changed files outside the change's folder.
     changed: Vec<&'a ChangedFile>,
-    /// Names of files of the change's folder that were restored.
+    /// Names of the restored files in the change's folder.
     restored: Vec<String>,
     /// Outcome of `checks.run`.
     checks: StepOutcome,
@@ -133,7 +133,7 @@ fn tick_tasks(
         .and_then(|found| found.result.clone())
         .unwrap_or(StepOutcome::None);
 
-    // Read at the turn's start, because an interrupted run may have ticked some tasks since.
+    // The file at the start of the turn is read, because an interrupted run may have ticked some tasks since then.
     let text_at_start = change.repository.text_at(&claims.from, &tasks_path)?;
     let tasks_at_start = Tasks::read(&text_at_start.unwrap_or_default());
     let was_done: BTreeSet<&str> = tasks_at_start
@@ -194,9 +194,9 @@ fn tick_tasks(
     Ok(step.done(detail).with_outcome(outcome, Some(evidence)))
 }
 
-/// Restores the files of the change's folder that the agent has changed, except the record: an implementer may not
-/// change what was planned and reviewed. Returns the names of the restored files; none after an interrupted run that
-/// has restored them.
+/// Restores the files in the change's folder that the agent has changed, except the record: an implementer may not
+/// change the plan or its review. Returns the names of the restored files, without those that an interrupted run has
+/// already restored.
 fn restore_folder(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
@@ -220,7 +220,7 @@ fn restore_folder(
             };
             let before = change.repository.text_at(&claims.from, path)?;
 
-            // An interrupted run may have ticked the claimed tasks. They are restored, and not reported.
+            // An interrupted run may have ticked the claimed tasks. Such a file is restored, but not reported.
             let ids: Vec<&str> = claims.tasks.keys().map(String::as_str).collect();
             let ticked_before = before
                 .as_deref()
@@ -269,6 +269,7 @@ fn evidence_text(evidence: &Evidence<'_>) -> String {
     };
     let files = match changed.len() {
         0 => "nothing".to_owned(),
+        1 => format!("1 file (+{added} −{removed}): {}", names.join(", ")),
         count => format!(
             "{count} files (+{added} −{removed}): {}{more}",
             names.join(", ")
@@ -284,7 +285,7 @@ fn evidence_text(evidence: &Evidence<'_>) -> String {
         let names: Vec<String> = restored.iter().map(|name| format!("`{name}`")).collect();
         let _infallible = writeln!(
             text,
-            "- put back, as it is not the implementer's to change: {}\n",
+            "- restored, because the implementer may not change it: {}\n",
             names.join(", ")
         );
     }
@@ -310,18 +311,20 @@ fn evidence_text(evidence: &Evidence<'_>) -> String {
 
 /// Returns a record that starts with the evidence, in place of the evidence of an earlier turn.
 ///
-/// Lines of the agent that look like evidence are quoted, so that nothing it writes can pass for ours.
+/// Lines of the agent's record that look like evidence are quoted, so that the agent cannot forge evidence.
 fn with_evidence(record: &str, evidence: &str) -> String {
-    let own = record
+    let parts = record
         .split_once(AGENT_RECORD)
         .filter(|_| record.starts_with(EVIDENCE));
-    let own = own.map_or(record, |(_, own)| own).trim();
+    let agent_record = parts
+        .map_or(record, |(_, agent_record)| agent_record)
+        .trim();
 
     let mut text = format!("{evidence}\n{AGENT_RECORD}\n");
-    for line in own.lines() {
-        let looks_like_ours =
+    for line in agent_record.lines() {
+        let looks_like_evidence =
             line.trim_start().starts_with(EVIDENCE) || line.contains(AGENT_RECORD.trim_end());
-        if looks_like_ours {
+        if looks_like_evidence {
             text.push_str("> ");
         }
         text.push_str(line);

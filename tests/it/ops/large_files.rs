@@ -127,7 +127,7 @@ fn files_over_the_total_size_are_refused() {
         .unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "new and changed files have 6000 MiB, the limit is 4096 MiB"
+        "new and changed files are too large: 6000 MiB in total, the limit is 4096 MiB"
     );
 }
 

@@ -249,8 +249,9 @@ fn link_inside_a_change_is_not_written_through() {
         std::os::unix::fs::symlink(&target, &specs).unwrap();
         let run = turn(&project, "plan", "x", &[]);
         assert!(
-            run.stderr
-                .contains("cannot write agentd/changes/add-login/specs/login.md: specs is a link"),
+            run.stderr.contains(
+                "cannot write agentd/changes/add-login/specs/login.md: specs is a symlink"
+            ),
             "{}",
             run.stderr
         );
