@@ -13,11 +13,11 @@ use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 use crate::store::Store;
 
 impl Workspace {
-    /// Returns the agent of a request: the one it names, the mode's from the settings, or one that is installed.
+    /// Returns the agent of a request: the one that it names, or else the default agent of its mode.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn agent(&self, request: &TurnRequest) -> Result<Option<AgentName>> {
         match &request.agent {
             Some(agent) => Ok(Some(agent.clone())),
@@ -25,12 +25,12 @@ impl Workspace {
         }
     }
 
-    /// Returns drivers for the agents of the project, with the environment and the secrets of its options. `guard` is the
-    /// program that calls [`guard_main`](crate::agent::guard_main): agents and checks run under it.
+    /// Returns drivers for the agents of the project, with its environment and secrets. `guard` is the program that
+    /// calls [`guard_main`](crate::agent::guard_main): agents and checks run under it.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn drivers(&self, guard: PathBuf) -> Result<Drivers> {
         Ok(Drivers {
             secrets: self.secrets.clone(),
@@ -42,21 +42,21 @@ impl Workspace {
         })
     }
 
-    /// Returns the model that a prompt is written for. The first of these counts: the request's model, the model in the
-    /// agent's name, the mode's model from the settings, the model of the agent's definition.
+    /// Returns the model that a prompt is written for: the first one that is set of the request's model, the model in
+    /// the agent's name, the mode's model from the settings, and the model of the agent's definition.
     ///
-    /// The mode's model from the settings applies only to the mode's default agent: another agent may not have it.
+    /// The mode's model from the settings applies only to the mode's default agent: another agent may not offer it.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn model(&self, request: &TurnRequest) -> Result<Option<String>> {
         if request.model.is_some() {
             return Ok(request.model.clone());
         }
 
         let agent = self.agent(request)?;
-        let in_name = match &agent {
+        let model_in_name = match &agent {
             Some(agent) => self
                 .agents()?
                 .known(agent.as_str())
@@ -64,11 +64,11 @@ impl Workspace {
             None => None,
         };
         let mode_settings = self.settings.modes.get(&request.mode);
-        let of_mode = mode_settings.and_then(|mode| mode.model.as_ref());
-        if let (None, Some(of_mode)) = (in_name, of_mode)
+        let mode_model = mode_settings.and_then(|mode| mode.model.as_ref());
+        if let (None, Some(mode_model)) = (model_in_name, mode_model)
             && agent == self.default_agent(&request.mode)?
         {
-            return Ok(Some(of_mode.clone()));
+            return Ok(Some(mode_model.clone()));
         }
 
         match agent {
@@ -115,11 +115,12 @@ impl Workspace {
         })
     }
 
-    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of the same vendor.
+    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of the same
+    /// vendor.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn judges_itself(&self, mode: &Mode) -> Result<Option<(Mode, AgentName)>> {
         let Some(judged) = self.judged_mode(mode) else {
             return Ok(None);
@@ -135,15 +136,16 @@ impl Workspace {
         Ok(is_same_vendor.then(|| (judged.clone(), judge)))
     }
 
-    /// Returns the judged mode and the author if a turn would judge the work of the same agent, or of another one of the
-    /// same vendor.
+    /// Returns the judged mode and the author if a turn would judge the work of the same agent, or of another one of
+    /// the same vendor.
     ///
     /// The author is the agent of the session's last turn in the judged mode. If there is no such turn and the request
-    /// names no judge, it is the default agent of the judged mode. Built-in agents have no vendor and are never reported.
+    /// names no judge, it is the default agent of the judged mode. Built-in agents have no vendor and are never
+    /// reported.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place, and those of the ledger.
+    /// `ConfigInvalid` if an agent definition is invalid; errors of reading the ledger.
     pub fn judges_own_work(
         &self,
         store: Option<&dyn Store>,
@@ -173,8 +175,9 @@ impl Workspace {
         self.pack.modes.get(mode)?.judges.as_ref()
     }
 
-    /// Returns the agent of a mode for requests that name none: from the settings of the mode, from those of the mode
-    /// that it is `like`, or an installed one. A mode that judges another gets an agent of another vendor if possible.
+    /// Returns the agent of a mode for requests that name none: the one in the settings of the mode, the one in those
+    /// of the mode that it is `like`, or an installed one. A mode that judges another gets an agent of another vendor
+    /// if possible.
     fn default_agent(&self, mode: &Mode) -> Result<Option<AgentName>> {
         let configured = &self.settings.agents;
         if let Some(agent) = configured.get(mode) {

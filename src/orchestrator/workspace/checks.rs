@@ -7,7 +7,7 @@ use super::trust::{CHECKS, Trust, TrustStatus, checks_content};
 use crate::config::{CheckCommand, Environment};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Variables that git sets for its hooks. They name a repository; a check may run in another tree.
+/// Variables that git sets for its hooks. They name a repository, but a check may run in another working tree.
 const GIT_HOOK_VARIABLES: [&str; 7] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -18,8 +18,8 @@ const GIT_HOOK_VARIABLES: [&str; 7] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 ];
 
-/// Refuses to run checks whose commands the user has not accepted for this project. With `accept_now` they are accepted
-/// for this run. Commands need acceptance wherever they come from, because they run the project's code.
+/// Fails if the user has not accepted the commands of the checks for this project. With `accept_now` they are accepted
+/// for this run. Commands need acceptance even if agentd detected them, because they run the project's code.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn check_environment(
         &self,
         environment: &Environment,

@@ -41,7 +41,7 @@ pub struct PromptContext {
     pub tasks: Option<Vec<String>>,
     /// Context items, in the order of the prompt.
     pub items: Vec<SourcedItem>,
-    /// The project's description of itself, and the names of the files with it.
+    /// The project's description of itself, and the names of the files that contain it.
     pub project: Option<(String, String)>,
 }
 
@@ -85,12 +85,12 @@ impl PromptContext {
             redact(text);
         }
 
-        for given in &mut self.items {
-            let name = secrets.redact(given.item.name());
-            let content = secrets.redact(given.item.content());
+        for sourced in &mut self.items {
+            let name = secrets.redact(sourced.item.name());
+            let content = secrets.redact(sourced.item.content());
             let has_changed = matches!(name, Cow::Owned(_)) || matches!(content, Cow::Owned(_));
             if has_changed {
-                given.item = ContextItem::new(given.item.kind(), name, content);
+                sourced.item = ContextItem::new(sourced.item.kind(), name, content);
             }
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn gather(
         context.add(item.clone(), source);
     }
     gather_blocks(root, &workspace.pack, request, &mut context)?;
-    gather_given(root, request, &mut context)?;
+    gather_caller_items(root, request, &mut context)?;
 
     if let Some(index) = artifact_index(&context.items) {
         context.set("ARTIFACTS", index, "the artifacts in the context");
@@ -251,8 +251,9 @@ fn gather_change(
     context.tasks = Some(ops::task_ids(text));
     let open = ops::open_tasks(text);
     if open.skipped > 0 {
+        let noun = if open.skipped == 1 { "task" } else { "tasks" };
         log::warn!(
-            "left out of `{session}`: {} open tasks not in the form `- [ ] 1.1 text`",
+            "skipping {} open {noun} of `{session}` not in the form `- [ ] 1.1 text`",
             open.skipped
         );
     }
@@ -306,7 +307,7 @@ fn check_required(
     Err(Error::new(ErrorKind::FileUnusable, message).with_hint(hint))
 }
 
-/// Adds the named blocks, in the order in which they were given.
+/// Adds the named blocks, in the order of the request.
 fn gather_blocks(
     root: &Path,
     pack: &Pack,
@@ -322,7 +323,7 @@ fn gather_blocks(
             BlockContent::Text(text) => (text.clone(), GIVEN.to_owned()),
             BlockContent::File(path) => {
                 let source = format!("{}, {GIVEN}", shown_path(root, path));
-                (read_given(root, path, request.secret_files)?, source)
+                (read_named_file(root, path, request.secret_files)?, source)
             }
         };
         let text = trim_block(&text);
@@ -334,7 +335,7 @@ fn gather_blocks(
     Ok(())
 }
 
-/// Checks that a layer of the pack takes blocks of a name.
+/// Checks that a layer of the pack accepts blocks with a name.
 fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
     if pack.block_names().any(|known| known == name) {
         return Ok(());
@@ -351,14 +352,18 @@ fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
 }
 
 /// Adds the files, artifacts and thoughts that the caller named.
-fn gather_given(root: &Path, request: &TurnRequest, context: &mut PromptContext) -> Result<()> {
-    let given = [
+fn gather_caller_items(
+    root: &Path,
+    request: &TurnRequest,
+    context: &mut PromptContext,
+) -> Result<()> {
+    let named = [
         (ContextKind::Artifact, &request.artifacts),
         (ContextKind::File, &request.files),
     ];
-    for (kind, paths) in given {
+    for (kind, paths) in named {
         for path in paths {
-            let text = read_given(root, path, request.secret_files)?;
+            let text = read_named_file(root, path, request.secret_files)?;
             let item = ContextItem::new(kind, shown_path(root, path), text);
             context.add_named(item, GIVEN);
         }
@@ -375,9 +380,9 @@ fn gather_given(root: &Path, request: &TurnRequest, context: &mut PromptContext)
     Ok(())
 }
 
-/// Reads a file that the caller named. Links are resolved once, so that the checked file is also the one that is read,
-/// even if a link changes in between.
-fn read_given(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
+/// Reads a file that the caller named. Symlinks are resolved once, so that the checked file is also the one that is
+/// read, even if a symlink changes in between.
+fn read_named_file(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if !allow_secrets {
         refuse_secret_file(path, &target)?;
@@ -393,7 +398,7 @@ fn shown_path(root: &Path, path: &Path) -> String {
     }
 }
 
-/// Returns the path relative to a root; `None` if it is outside or does not exist.
+/// Returns a path relative to a root; `None` if the path is outside of the root or does not exist.
 fn relative_path(root: &Path, path: &Path) -> Option<PathBuf> {
     let root = root.canonicalize().ok()?;
     let path = path.canonicalize().ok()?;
@@ -405,7 +410,7 @@ fn artifact_index(items: &[SourcedItem]) -> Option<String> {
     let mut index = String::new();
     for item in items
         .iter()
-        .map(|given| &given.item)
+        .map(|sourced| &sourced.item)
         .filter(|item| item.kind() == ContextKind::Artifact)
     {
         let lines = item.content().lines().count();

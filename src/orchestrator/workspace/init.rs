@@ -10,18 +10,18 @@ use crate::models::paths;
 use crate::ops::{self, ProjectSummary};
 use crate::pack::{CONFIG_DRAFT, PROJECT_DRAFT};
 
-/// Lines in the draft of the settings that are replaced by the checks that were found.
+/// Lines in the draft of the settings that are replaced with the detected checks.
 const CHECKS_DRAFT: &str = "# [review]\n# commands = [\"make test\"]\n";
 
-/// Text for a section of `project.md` about which nothing was found.
+/// Text for a section of `project.md` for which nothing was detected.
 const UNKNOWN: &str = "Not described yet.";
 
-/// A file of `init`.
+/// A file that `agentd init` writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreatedFile {
     /// Path relative to the project's root.
     pub path: &'static str,
-    /// False if the file existed; it is left unchanged then.
+    /// False if the file already existed; it is not changed.
     pub created: bool,
 }
 
@@ -48,10 +48,10 @@ pub fn init_project(root: &Path) -> Result<Vec<CreatedFile>> {
         .collect()
 }
 
-/// Returns the drafts of `agentd/config.toml`: with the checks that are found now, and without checks.
+/// Returns two drafts of `agentd/config.toml`: one with the checks that are detected now, and one without checks.
 pub(crate) fn config_drafts(root: &Path) -> [String; 2] {
     let without_checks = CONFIG_DRAFT.to_owned();
-    // Detected commands are plain words, so Rust's quoting is also valid TOML.
+    // Detected commands are printable ASCII, so Rust's string escapes are also valid TOML.
     let commands: String = ops::detect_checks(root)
         .into_iter()
         .map(|check| format!("  {:?},\n", check.run))

@@ -15,7 +15,7 @@ pub(super) const AGENTS_FILE: &str = "agents.yaml";
 ///
 /// # Errors
 ///
-/// `ConfigInvalid` with the place.
+/// `ConfigInvalid` if a settings file is invalid; the error has its location.
 pub fn load_settings(places: &SearchPath) -> Result<Settings> {
     let mut files = places.layers(SETTINGS_FILE)?.into_iter();
     files.try_fold(Settings::default(), |settings, file| {
@@ -55,12 +55,12 @@ pub(super) fn shipped_agents() -> Result<Agents> {
     Agents::read(AGENTS, "built-in:data/agents.yaml")
 }
 
-/// Returns definitions without any agent: only the shipped rules by which the name of a variable makes it secret.
+/// Returns definitions without any agent, only with the shipped rules for the names of secret variables.
 pub(super) fn secret_name_rules() -> Agents {
     Agents::default().with_secrets(SECRET_NAMES)
 }
 
-/// Overlays agent definitions with those of files; later files win.
+/// Overlays agent definitions with those in `files`; later files override earlier ones.
 pub(super) fn overlay_agents(agents: Agents, files: &[Prose]) -> Result<Agents> {
     files.iter().try_fold(agents, |agents, file| {
         agents.overlaid(&file.text, &file.origin)

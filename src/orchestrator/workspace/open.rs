@@ -100,13 +100,14 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid`, `PackNotFound` or `PackInvalid`, with the place.
+    /// `ConfigInvalid` if settings or agent definitions are invalid; `PackNotFound` or `PackInvalid` if the pack cannot
+    /// be loaded.
     pub fn open(root: PathBuf, options: WorkspaceOptions) -> Result<Self> {
         let places = SearchPath::new(Some(root.clone()), options.user.clone());
         Self::open_at(root, places, options)
     }
 
-    /// Opens a project whose settings, agents and packs come from the given places, which may hold files in memory.
+    /// Opens a project whose settings, agents and packs come from `places`, which may contain files in memory.
     ///
     /// # Errors
     ///
@@ -170,21 +171,21 @@ impl Workspace {
     /// `FileUnusable` if there is no folder for worktrees.
     pub fn worktree_path(&self, session: &SessionId) -> Result<PathBuf> {
         let Some(folder) = &self.options.worktrees else {
-            let message = "no home folder for the worktrees of changes";
+            let message = "cannot find a folder for the worktrees of changes";
             return Err(Error::new(ErrorKind::FileUnusable, message)
                 .with_hint("set HOME or XDG_STATE_HOME"));
         };
         Ok(folder.join(session.as_str()))
     }
 
-    /// Returns the number of rounds, and of turns without progress, after which a change waits for a person.
+    /// Returns the number of rounds, and of turns without progress, after which a change waits for the user.
     #[must_use]
     pub fn rounds(&self) -> u64 {
         let from_settings = self.settings.change.rounds;
         from_settings.map_or(self.pack.rounds, u64::from)
     }
 
-    /// Returns the project's check commands: those of the settings, or those that its files suggest. In a review they
+    /// Returns the project's check commands: those of the settings, or those detected from its files. In a review they
     /// come from the base. Otherwise they come from the project's root, never from a worktree that an agent could have
     /// edited.
     #[must_use]
@@ -199,7 +200,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn agents(&self) -> Result<&Agents> {
         if let Some(agents) = self.agents.get() {
             return Ok(agents);
@@ -218,7 +219,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn is_defined_by_project(&self, name: &str) -> Result<bool> {
         let project_files: Vec<Prose> = self
             .agent_files
@@ -230,11 +231,11 @@ impl Workspace {
         Ok(agents.find(name).is_some())
     }
 
-    /// Returns the names and values of the secret variables of an environment, and of those that are set for agents.
+    /// Returns the names and values of the secret variables in an environment and in the agent definitions.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn secret_values(&self, environment: &Environment) -> Result<Vec<(String, Vec<u8>)>> {
         let secret_rules = overlay_agents(secret_name_rules(), &self.agent_files)?;
         Ok(secret_rules.secrets(environment))
@@ -266,7 +267,7 @@ impl Workspace {
 
     /// Returns the kinds of references that an agent expands in a prompt.
     pub(crate) fn expands(&self, agent: &AgentName) -> Result<Vec<PromptExpansion>> {
-        // No prompt is sent to BASE, so its definition need not be read.
+        // No prompt is sent to the agent BASE, so the definitions need not be read.
         if *agent == AgentName::base() {
             Ok(Vec::new())
         } else {
@@ -291,7 +292,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid` if an agent definition is invalid; the error has its location.
     pub fn has_tools(&self, request: &TurnRequest) -> Result<bool> {
         match self.agent(request)? {
             Some(agent) => Ok(self.agents()?.has_tools(agent.as_str())),

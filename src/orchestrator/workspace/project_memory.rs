@@ -20,7 +20,7 @@ impl ProjectFiles {
     /// Returns the texts of the files, each below its name as heading, and the list of their names; `None` if all are
     /// missing or blank.
     ///
-    /// A file that cannot be read is left out with a warning: a prompt without it is better than none.
+    /// A file that cannot be read is skipped with a warning: a prompt without it is better than no prompt.
     #[must_use]
     pub fn read(&self) -> Option<(String, String)> {
         let mut texts = Vec::new();
@@ -30,7 +30,7 @@ impl ProjectFiles {
                 Ok(Some(text)) => text,
                 Ok(None) => continue,
                 Err(error) => {
-                    log::warn!("left out of the prompt: {error}");
+                    log::warn!("cannot use {name}, continuing without it: {error}");
                     continue;
                 }
             };

@@ -1,4 +1,4 @@
-//! Files that hold secrets according to their name. No agent is shown one by mistake.
+//! Files whose names suggest secrets. They are not shown to an agent by mistake.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pack::SECRET_FILES;
 use crate::text::glob::matches_path;
 
-/// Refuses a file whose name, or whose target's name after all links, is that of a secret file.
+/// Fails if the name of a file, or of its target after following all symlinks, is that of a secret file.
 ///
 /// # Errors
 ///
-/// `FileUnusable` with the option that shows it anyway.
+/// `FileUnusable` for a secret file; the hint names the option that shows it anyway.
 pub(crate) fn refuse_secret_file(path: &Path, target: &Path) -> Result<()> {
     if !is_secret_file(path) && !is_secret_file(target) {
         return Ok(());

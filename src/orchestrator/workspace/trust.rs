@@ -2,7 +2,7 @@
 //!
 //! A project can bring files that decide what is sent to agents and what is run: settings, agents, packs, checks, a
 //! ledger. None is used before the user has accepted it. Acceptance is by content, so an edited file has to be accepted
-//! again. The records are kept in the user's folder, where a repository cannot bring its own.
+//! again. The records are kept in the user's folder, to which a repository cannot add files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const MAX_OBEYED_FILES: usize = 1_000;
 /// Maximum depth of folders below a folder that an agent obeys.
 const MAX_OBEYED_DEPTH: usize = 8;
 
-/// Path of a project's ledger. A repository may contain one that was made elsewhere.
+/// Path of a project's ledger. A repository may contain a ledger that was created elsewhere.
 const LEDGER: &str = paths::LEDGER_FILE;
 
 /// Name under which the commands of all checks are accepted.
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &str = "checks";
 /// Suffix of a record that revokes an acceptance.
 const REVOKED_SUFFIX: &str = ".changed";
 
-/// Maximum size in bytes of the reason in such a record.
+/// Maximum size in bytes of the reason in a record that revokes an acceptance.
 const MAX_REASON_BYTES: u64 = 64 * 1024;
 
 /// The user's trust records, as they were when opened.
@@ -114,7 +114,7 @@ impl Trust {
         }
     }
 
-    /// Returns those of the given files that are not accepted with their content, each once.
+    /// Returns the files in `used` that are not accepted with their content, each once.
     #[must_use]
     pub fn untrusted(&self, root: &Path, used: &[(String, BlobId)]) -> Vec<String> {
         let files: BTreeSet<&String> = used
@@ -125,7 +125,7 @@ impl Trust {
         files.into_iter().cloned().collect()
     }
 
-    /// Records that the user accepts files of a project with the given content.
+    /// Records that the user accepts files of a project, each with its content hash.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Trust {
         let date = clock::format_utc(clock::now());
         let project = root.display().to_string();
         for (file, content) in files {
-            // Only the name of a record counts; the text is for people who look into the folder.
+            // Only the name of a record is read; the text is for users who look into the folder.
             let text = format!(
                 "project   {}\nfile      {}\nblake3    {content}\naccepted  {date}\n",
                 project.escape_debug(),
@@ -152,14 +152,14 @@ impl Trust {
         Ok(())
     }
 
-    /// Revokes the acceptance of a file with this content, until it is accepted again. The record holds the reason.
+    /// Revokes the acceptance of a file with this content, until it is accepted again. The record contains the reason.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if the record cannot be written.
     fn revoke(&self, root: &Path, file: &str, content: &BlobId, reason: &str) -> Result<()> {
         let Some(folder) = self.folder.as_deref() else {
-            // Without a folder nothing is accepted for later runs.
+            // Without a folder for records, no acceptance can be recorded or revoked.
             return Ok(());
         };
         let name = record_name(root, file, content);
@@ -200,7 +200,7 @@ fn record_name(root: &Path, file: &str, content: &BlobId) -> String {
 fn subject_id(root: &Path, file: &str) -> BlobId {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let mut bytes = root.as_os_str().as_encoded_bytes().to_vec();
-    // A path cannot contain a zero byte, so every pair of root and file gives other bytes.
+    // A path cannot contain a NUL byte, so different pairs of root and file give different bytes.
     bytes.push(0);
     bytes.extend_from_slice(file.as_bytes());
     store::blob_id(&bytes)
@@ -266,8 +266,8 @@ pub fn list_definitions(
 /// Returns the files that an entry of `obeys` covers: the file itself, or all files below a folder if the entry ends
 /// with `/`.
 ///
-/// Links to folders are followed, as agents follow them. A folder that cannot be listed or that is a link to a place outside of the project
-/// is an error, because its content could not be accepted.
+/// Symlinks to folders are followed, as agents follow them. A folder that cannot be listed, or that is a symlink to a
+/// place outside of the project, is an error, because its content could not be accepted.
 fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     let Some(folder) = entry.strip_suffix('/') else {
         return Ok(vec![entry.to_owned()]);
@@ -284,11 +284,11 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
         };
         let path = root.join(&folder);
         if !path.is_dir() {
-            // Missing, a broken link, or a file that has the name of the folder: there is nothing to list.
+            // Missing, a broken symlink, or a file with the name of the folder: there is nothing to list.
             continue;
         }
         if !is_inside(root, &path) {
-            return Err(refuse("is a link to a place outside of the project"));
+            return Err(refuse("is a symlink to a place outside of the project"));
         }
 
         for name in file::names_in(&path)? {
@@ -310,7 +310,7 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// Returns true if a path is inside a root after all links are followed.
+/// Returns true if a path is inside a root after following all symlinks.
 fn is_inside(root: &Path, path: &Path) -> bool {
     let Ok(root) = root.canonicalize() else {
         return false;
@@ -338,11 +338,11 @@ fn ledger_content(id: &str) -> BlobId {
     store::blob_id(id.as_bytes())
 }
 
-/// Returns the content hash of a ledger whose hashes hold.
+/// Returns the content hash of a ledger after verifying the hashes in it.
 ///
 /// # Errors
 ///
-/// `LedgerUnusable` for one with other hashes: a turn with it would fail after its call, so it cannot be accepted.
+/// `LedgerUnusable` if a hash is wrong: a turn with such a ledger would fail after its call, so it cannot be accepted.
 fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
     let faults = store.verify()?;
     match faults.first() {
@@ -352,11 +352,11 @@ fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
     }
 }
 
-/// Returns true if this user made a ledger in this place, or accepted it.
+/// Returns true if this user created the ledger in this project, or accepted it.
 ///
 /// # Errors
 ///
-/// Those of the database; `FileUnusable` if others can write to the user's trust records.
+/// Errors of reading the ledger; `FileUnusable` if others can write to the user's trust records.
 pub fn is_ledger_trusted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<bool> {
     let content = ledger_content(&store.id()?);
     let status = Trust::open(user)?.status(root, LEDGER, &content);
@@ -365,8 +365,8 @@ pub fn is_ledger_trusted(root: &Path, user: Option<&Path>, store: &SqliteStore) 
 
 /// Opens the ledger of a project for writing; creates it if there is none.
 ///
-/// Recovery sends the prompts of a ledger and runs its steps, so a ledger that came with a repository is refused: it must
-/// have been created here or accepted by the user, unless it is accepted for this run.
+/// Recovery sends the prompts of a ledger and runs its steps, so a ledger that came with a repository is refused: it
+/// must have been created here or accepted by the user, unless it is accepted for this run.
 ///
 /// # Errors
 ///
@@ -384,7 +384,7 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
         }
         None => {
             let id = random::random_name()?;
-            // Accepted before it exists: another process must not find a ledger that is not accepted yet.
+            // The ledger is accepted before it exists: another process must not find one that is not accepted yet.
             let accepted = Trust::open(user)
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
             match accepted {
@@ -410,8 +410,8 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
-/// Refuses a ledger that was edited during a call of an earlier run. `--trust` does not help: it accepts the files that a
-/// project brings, and here the user's own ledger was edited.
+/// Fails if the ledger was edited during a call of an earlier run. `--trust` does not accept it: that option covers the
+/// files that a project brings, but here the user's own ledger was edited.
 fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<()> {
     let content = ledger_content(&store.id()?);
     match Trust::open(user)?.revocation_reason(root, LEDGER, &content) {
@@ -427,9 +427,9 @@ fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Resu
 /// Makes later runs refuse the ledger until the user accepts it again, because it was edited during a call. The edited
 /// ledger may pass every check of its hashes. `changed` is the error that reports the edit.
 pub(crate) fn distrust_ledger(workspace: &Workspace, changed: &Error) {
-    // A ledger that cannot be opened is refused by the next run in any case.
+    // The next run refuses a ledger that cannot be opened in any case.
     if let Err(error) = revoke_ledger(workspace, changed) {
-        log::warn!("a later run may use the changed ledger: {error}");
+        log::warn!("cannot revoke the trust in the changed ledger, later runs may use it: {error}");
     }
 }
 
@@ -455,8 +455,8 @@ impl Workspace {
     }
 }
 
-/// Refuses files of the project that are used and that the user has not accepted. With `accept_now` they are accepted
-/// for this run.
+/// Fails if files of the project are used that the user has not accepted. With `accept_now` they are accepted for this
+/// run.
 ///
 /// Call it when the prompt is assembled and the agent is known, before the agent is called: it checks exactly the text
 /// that was used. Files that the agent obeys are read from `tree`, where the agent works and earlier agents may have
