@@ -1,4 +1,4 @@
-//! Cases of a probe: a request and the right reply. They are data of the probe's pack.
+//! Cases of a probe: requests with a known right reply, read from the pack of the probe.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(crate) struct ProbeCase {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectedReply {
-    /// Words that the message contains, ignoring case.
+    /// Words that the message must contain, ignoring case.
     message: Option<Vec<String>>,
     action: Option<ExpectedAction>,
     verdict: Option<ReviewResult>,
@@ -48,11 +48,15 @@ struct CasesFile {
     cases: Vec<WithPlace<ProbeCase>>,
 }
 
-/// Loads the cases of the probe.
+/// Reads the cases from `cases.yaml` in the pack of the probe.
+///
+/// # Errors
+///
+/// `PackInvalid` if the file is missing, is malformed, or has no cases.
 pub(crate) fn load_cases(places: &SearchPath) -> Result<Vec<ProbeCase>> {
     let name = format!("packs/{PROBE_PACK}/{CASES_FILE}");
     let Some(prose) = places.find(&name)? else {
-        let message = format!("missing file {name}");
+        let message = format!("pack `{PROBE_PACK}` has no file {CASES_FILE}");
         return Err(Error::new(ErrorKind::PackInvalid, message));
     };
 
@@ -81,7 +85,7 @@ pub(crate) fn load_cases(places: &SearchPath) -> Result<Vec<ProbeCase>> {
         }
     }
     if names.is_empty() {
-        let message = "no cases".to_owned();
+        let message = format!("{CASES_FILE} has no cases");
         return Err(invalid(file.format.referenced, message));
     }
     Ok(file.cases.into_iter().map(|case| case.value).collect())
@@ -100,13 +104,17 @@ impl ExpectedReply {
 }
 
 impl ProbeCase {
-    /// Returns the kind of reply that is requested.
+    /// Returns the kind of reply that the case asks for.
     pub(crate) fn task(&self) -> ProbeTask {
-        // `load_cases` refuses a case without one.
+        // `load_cases` fails for a case without a task, so the default is never used.
         self.expect.task().unwrap_or(ProbeTask::Message)
     }
 
-    /// Returns true if agentd would take from the reply what the case expects, and nothing else.
+    /// Returns true if a reply is right.
+    ///
+    /// The rules differ by task: a message must be the only content of a complete reply without any tolerated
+    /// deviation; an action must be the only action of a complete reply, but text and deviations are allowed; a verdict
+    /// only has to be the expected one.
     pub(crate) fn is_right(&self, report: &TurnReport) -> bool {
         let response = &report.response;
         if let Some(words) = &self.expect.message {
@@ -119,7 +127,8 @@ impl ProbeCase {
     }
 }
 
-/// Returns true if a response is one complete message that contains the words, ignoring case.
+/// Returns true if a response is complete, without tolerated deviations, and contains one message and nothing else but
+/// thoughts. The message must contain all words, ignoring case.
 fn has_only_message(response: &Response, words: &[String]) -> bool {
     let has_nothing_else = response.actions.is_empty()
         && response.updates.is_empty()
@@ -135,8 +144,8 @@ fn has_only_message(response: &Response, words: &[String]) -> bool {
     response.messages == 1 && has_nothing_else && is_well_formed && has_words
 }
 
-/// Returns true if a complete response contains the expected action, no other one, and no proposal: an action that was
-/// not clear enough to be run.
+/// Returns true if a response is complete and contains the expected action, no other action, and no request that was
+/// too unclear to be run. Messages, updates and tolerated deviations are not checked.
 fn has_only_action(response: &Response, expected: &ExpectedAction) -> bool {
     let is_expected = match &response.actions[..] {
         [action] => action.name == expected.name && action.values == expected.values,

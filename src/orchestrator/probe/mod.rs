@@ -1,4 +1,4 @@
-//! A probe measures how reliably an agent follows the protocol: small requests with known answers, each a normal turn.
+//! Probes: measure how reliably an agent follows the protocol, with small requests that have a known right reply.
 
 mod cases;
 mod probe_agent;

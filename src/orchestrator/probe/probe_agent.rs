@@ -1,4 +1,4 @@
-//! Running a probe.
+//! Runs a probe. Each request is a normal turn.
 
 use super::cases::{ProbeCase, load_cases};
 use super::report::{ProbeReport, ProbeTurn};
@@ -24,12 +24,12 @@ const CONDITION: &str = "condition";
 /// Number of failed calls in a row after which a probe stops.
 const MAX_FAILED_CALLS: usize = 3;
 
-/// Agent and size of a probe.
+/// Agent and number of requests of a probe.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// Agent to measure.
     pub agent: AgentName,
-    /// Model; `None` for the agent's own.
+    /// Model to measure; `None` for the default model of the agent.
     pub model: Option<String>,
     /// Number of requests under each condition; `None` for one request per case.
     pub turns: Option<usize>,
@@ -38,17 +38,19 @@ pub struct Probe {
 /// Result of one request.
 struct ProbeResult {
     turn: ProbeTurn,
-    /// Error of a call that failed.
+    /// Error of the call, if it failed.
     fault: Option<Error>,
     /// True if the next call would fail for the same reason.
     is_hopeless: bool,
 }
 
-/// Probes an agent. `on_turn` gets every request, the number of requests so far, and the number of all requests.
+/// Probes an agent. `on_turn` is called after each request, with its result, the number of requests so far, and the
+/// number of all requests.
 ///
 /// # Errors
 ///
-/// Errors that prevent the first turn. An error that prevents a later one is in the report.
+/// Fails if the cases cannot be loaded, the first turn cannot be taken or the totals cannot be read. An error in a
+/// later turn ends the probe, and is part of the report.
 pub fn probe_agent(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -81,7 +83,7 @@ pub fn probe_agent(
         fault: None,
     };
 
-    // All conditions of a case follow each other, so that a probe that stops early has compared the same cases.
+    // Each case is requested under all conditions in a row, so that a probe that stops early compares the same cases.
     let requests = cases
         .iter()
         .cycle()
@@ -116,7 +118,7 @@ fn has_failed_repeatedly(turns: &[ProbeTurn]) -> bool {
     turns.len() >= MAX_FAILED_CALLS && last.all(|turn| turn.right.is_none())
 }
 
-/// Adds the usage of the run, and the measurements of all probes in the ledger.
+/// Adds the usage of this run to the report, and the measurements of all probes in the ledger.
 fn add_totals(
     context: &TurnContext<'_>,
     request: &TurnRequest,

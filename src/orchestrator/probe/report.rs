@@ -15,11 +15,11 @@ use crate::orchestrator::prompts::Origin;
 pub struct ProbeTurn {
     /// Number of the turn in the session.
     pub turn: u64,
-    /// Addition to the protocol's rules in the prompt.
+    /// Help that the prompt adds to the rules of the protocol.
     pub condition: ProbeCondition,
     /// Kind of reply that was requested.
     pub task: ProbeTask,
-    /// Name of the case.
+    /// Name of the case in `cases.yaml`.
     pub case: String,
     /// Outcome of the call.
     pub end: CallOutcome,
@@ -32,19 +32,19 @@ pub struct ProbeTurn {
 pub struct ProbeReport {
     /// Name of the agent.
     pub agent: String,
-    /// Its model, if known.
+    /// Model of the agent, if known.
     pub model: Option<String>,
-    /// Session of the turns.
+    /// Session in which the turns are recorded.
     pub session: SessionId,
     /// All requests, in order.
     pub asked: Vec<ProbeTurn>,
     /// Tokens and money that all calls used.
     pub spent: Amount,
-    /// Share of right replies under [`ProbeCondition::Plain`] in the ledger, including those of earlier probes.
+    /// Share of right replies under [`ProbeCondition::Plain`] in the ledger, including replies of earlier probes.
     pub kept: ComplianceRate,
-    /// Reliability of the model that prompts use from now on, and its source. `None` if the model is not known.
+    /// Reliability of the model for later prompts, and the source of this value. `None` if the model is not known.
     pub reliability: Option<(Reliability, Origin)>,
-    /// Error that ended the probe early.
+    /// Error that ended the probe early, if any.
     #[serde(skip)]
     pub fault: Option<Error>,
 }
@@ -53,16 +53,16 @@ pub struct ProbeReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionEffect {
-    /// More replies were right; the difference is statistically significant.
+    /// A larger share of replies was right; the 95 % confidence interval is above the share without help.
     Helps,
-    /// More replies were right; the difference may be chance.
+    /// A larger share of replies was right, but the difference may be chance.
     MayHelp,
-    /// No more replies were right.
+    /// The share of right replies did not increase.
     DoesNotHelp,
 }
 
 impl ProbeReport {
-    /// Returns the share of right replies under a condition, for one task or for all.
+    /// Returns the share of right replies under a condition, for one task or, if `task` is `None`, for all.
     #[must_use]
     pub fn share(&self, condition: ProbeCondition, task: Option<ProbeTask>) -> ComplianceRate {
         let turns = self.asked.iter().filter(|turn| {
@@ -76,7 +76,7 @@ impl ProbeReport {
         share
     }
 
-    /// Returns the number of failed calls by the name of their outcome.
+    /// Returns the number of failed calls, by the name of their outcome.
     #[must_use]
     pub fn failed(&self) -> BTreeMap<&'static str, u64> {
         let mut outcomes = BTreeMap::new();
@@ -86,17 +86,17 @@ impl ProbeReport {
         outcomes
     }
 
-    /// Returns the effect of a condition; `None` if there is nothing to compare.
+    /// Returns the effect of a condition; `None` if there are no replies under it or under [`ProbeCondition::Plain`].
     #[must_use]
     pub fn help(&self, condition: ProbeCondition) -> Option<ConditionEffect> {
-        let plain = self.share(ProbeCondition::Plain, None).rate()?;
-        let helped = self.share(condition, None);
-        let rate = helped.rate()?;
-        let (lower_bound, _) = helped.interval()?;
+        let plain_rate = self.share(ProbeCondition::Plain, None).rate()?;
+        let share = self.share(condition, None);
+        let rate = share.rate()?;
+        let (lower_bound, _) = share.interval()?;
 
-        Some(if lower_bound > plain && rate > plain {
+        Some(if lower_bound > plain_rate && rate > plain_rate {
             ConditionEffect::Helps
-        } else if rate > plain {
+        } else if rate > plain_rate {
             ConditionEffect::MayHelp
         } else {
             ConditionEffect::DoesNotHelp
