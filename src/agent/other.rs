@@ -11,7 +11,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::process::{MarkedProcesses, SignalCount};
-use crate::models::Process;
+use crate::models::ProcessIdentity;
 
 /// The running program, for a guard in a namespace; never used here.
 pub(super) const SELF: &str = "/dev/null";
@@ -51,7 +51,7 @@ pub(super) fn find_markers(_variable: &str) -> Option<BTreeSet<String>> {
 pub(super) fn kill_marked(
     _variable: &str,
     _value: &str,
-    _guard: Option<&Process>,
+    _guard: Option<&ProcessIdentity>,
 ) -> MarkedProcesses {
     MarkedProcesses::default()
 }
