@@ -25,7 +25,7 @@ impl Driver for Echo {
     }
 }
 
-/// An agent that gives the same recorded reply to every prompt.
+/// An agent that answers every prompt with the same recorded reply.
 #[derive(Clone, Debug)]
 pub struct Replay(Reply);
 
@@ -55,13 +55,14 @@ impl Driver for Replay {
 #[derive(Debug)]
 pub(super) struct ReadyReply {
     reply: Option<Reply>,
-    said: String,
+    /// Text that `said` has not returned yet.
+    unreported: String,
 }
 
 impl ReadyReply {
     pub(super) fn boxed(reply: Reply) -> Box<dyn RunningCall> {
         Box::new(Self {
-            said: reply.text.clone(),
+            unreported: reply.text.clone(),
             reply: Some(reply),
         })
     }
@@ -77,7 +78,7 @@ impl RunningCall for ReadyReply {
     }
 
     fn said(&mut self) -> String {
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.unreported)
     }
 
     fn stop(&mut self, _at_once: bool) {}

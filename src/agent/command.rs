@@ -42,9 +42,9 @@ pub struct CommandAgent {
 }
 
 impl CommandAgent {
-    /// Creates an agent from its definition. The agent sees only the variables of the environment that it may see.
+    /// Creates an agent from its definition. The agent gets only the environment variables that its definition allows.
     ///
-    /// `guard` is the path of an agentd, or of a program whose `main` begins with `guard_main`.
+    /// `guard` is the path of an agentd binary, or of a program whose `main` calls `guard_main` first.
     #[must_use]
     pub fn new(
         spec: &AgentSpec,
@@ -141,9 +141,9 @@ impl CommandAgent {
     ) -> Result<Vec<String>> {
         let permissions = self.spec.permissions.as_ref();
         let without_tools = permissions
-            .and_then(|given| given.no_tools.as_deref())
+            .and_then(|permissions| permissions.no_tools.as_deref())
             .filter(|_| call.tools == Tools::None);
-        let permitted = permissions.and_then(|given| given.arguments(call.permission));
+        let permitted = permissions.and_then(|permissions| permissions.arguments(call.permission));
         let arguments = without_tools.or(permitted).ok_or_else(|| {
             let message = format!(
                 "cannot restrict `{}` to the permission of this mode",
@@ -160,14 +160,14 @@ impl CommandAgent {
         }
 
         if call.permission == Permission::Edit && !call.commands.is_empty() {
-            match permissions.and_then(|given| given.command.as_ref()) {
+            match permissions.and_then(|permissions| permissions.command.as_ref()) {
                 Some(argument) => {
                     for command in call.commands {
                         filled.extend(argument.fill(&ArgumentValues { command, ..*values })?);
                     }
                 }
                 None => self.warn_once(
-                    "has no `command` under `permissions`: its own settings decide which commands it may run",
+                    "has no `command` under `permissions`: the agent's own settings decide which commands it may run",
                 ),
             }
         }
@@ -193,7 +193,8 @@ impl CommandAgent {
             (_, Some(max)) if bytes > max => (bytes, max, "bytes"),
             _ => return None,
         };
-        let detail = format!("the prompt has {size} {unit}, the limit is {max}; nothing was sent");
+        let detail =
+            format!("the prompt has {size} {unit}, but the limit is {max}; nothing was sent");
         Some(Reply {
             end: CallOutcome::TooLarge {
                 tokens: None,
@@ -300,7 +301,7 @@ impl RunningCall for RunningCommand<'_> {
         };
 
         output.finish()?;
-        // The rest of an output over its limit is not shown.
+        // Output beyond the limit is not shown.
         if exit.cause != ExitCause::Output {
             self.rest = output.parser.take_new_text();
         }
@@ -311,7 +312,7 @@ impl RunningCall for RunningCommand<'_> {
         let Some(output) = &mut self.output else {
             return std::mem::take(&mut self.rest);
         };
-        // `wait` reads the rest, and reports an error then.
+        // A read error is ignored here: `wait` reads the rest of the output, and reports it.
         let _later = output.read_new(MAX_POLL_BYTES);
         output.parser.take_new_text()
     }
@@ -330,7 +331,7 @@ struct OutputFiles<'a> {
 }
 
 impl OutputFiles<'_> {
-    /// Parses new content of stdout; stops after `max_bytes`, rounded up to a chunk.
+    /// Parses new content of stdout; stops after `max_bytes`, rounded up to whole chunks.
     fn read_new(&mut self, max_bytes: usize) -> Result<()> {
         let path = self.folder.join("stdout");
         match self.read_chunks(&path, max_bytes) {
@@ -382,7 +383,7 @@ impl OutputFiles<'_> {
 
 fn absolute_path(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|cause| {
-        let message = format!("invalid call folder {}", path.display());
+        let message = format!("cannot make the path {} absolute", path.display());
         Error::new(ErrorKind::AgentUnusable, message).with_source(cause)
     })
 }

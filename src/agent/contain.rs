@@ -2,8 +2,8 @@
 //!
 //! agentd does not start the agent itself. It starts a guard, which is this program again, connected by two sockets. The
 //! guard starts the agent, enforces the limits, kills all of the agent's processes at the end and writes an exit record.
-//! The lifeline socket closes when agentd ends, however it ends, and the guard then kills everything. If the guard is
-//! killed, agentd finds the agent's processes by the marker in their environment.
+//! The lifeline socket closes when agentd exits or is killed, and the guard then kills everything. If the guard is killed,
+//! agentd finds the agent's processes by the marker in their environment.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -31,7 +31,7 @@ pub use crate::config::Containment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::ProcessIdentity;
 
-/// Maximum size of an argument, and of a variable with its name, on Linux.
+/// Maximum size of an argument, and of an environment variable with its name, on Linux.
 const MAX_STRING_BYTES: usize = 131_071;
 
 /// Timeout for a guard's first line. A guard needs milliseconds; another program never writes it.
@@ -40,52 +40,52 @@ const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time that a dropped call waits for its guard to kill everything.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time that a guard has beyond its limits before agentd ends the call without it. A guard itself gives up on processes
-/// that cannot be killed after 10 s.
+/// Time beyond the limits of a call after which agentd ends the call without the guard. The guard itself gives up on
+/// processes that cannot be killed after 10 s.
 const GUARD_MARGIN: Duration = Duration::from_secs(12);
 
-/// Time that a guard has to kill everything after the request, before agentd does it.
+/// Time that a guard has to kill everything on request, before agentd does it.
 const KILL_MARGIN: Duration = Duration::from_secs(2);
 
 /// Interval at which a guard is sent SIGCONT, in case the agent has stopped it.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Maximum size of a guard's own files.
+/// Maximum number of bytes that are read from a job, an exit record or a captured stdout.
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A command to run under a guard.
 #[derive(Clone, Copy, Debug)]
 pub struct GuardedCommand<'a> {
-    /// Path of a program whose `main` begins with `guard_main`.
+    /// Path of an agentd binary, or of a program whose `main` calls `guard_main` first.
     pub guard: &'a Path,
     /// Command and arguments.
     pub argv: &'a [String],
-    /// Complete environment of the command, which is also searched in its `PATH`.
+    /// Complete environment of the command. The command is searched for in its `PATH`.
     pub env: &'a [(OsString, OsString)],
     /// Working directory.
     pub cwd: &'a Path,
     /// Folder of the call, created by [`prepare`].
     pub folder: &'a Path,
-    /// Value in the environment of the call's processes, by which they can be found again.
+    /// Value in the environment of the call's processes, which identifies them.
     pub marker: &'a str,
-    /// Timeouts, and the limit of stdout and of stderr.
+    /// Timeouts, and the size limit of stdout and of stderr.
     pub limits: Limits,
-    /// Mechanism of containment.
+    /// Mechanism that keeps the processes of the command together.
     pub containment: Containment,
 }
 
-/// End of a command under a guard.
+/// Exit of a command that ran under a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandExit {
-    /// Exit code; `None` if a signal ended it or it did not start.
+    /// Exit code; `None` if the command was killed by a signal or did not start.
     pub code: Option<i32>,
-    /// Signal that ended it.
+    /// Signal that killed the command.
     pub signal: Option<i32>,
     /// Cause of the end.
     pub cause: ExitCause,
-    /// Number of leftover processes that had to be killed after it had ended.
+    /// Number of leftover processes that had to be killed after the command had ended.
     pub left_behind: u64,
-    /// Time until all of its processes had ended, in milliseconds.
+    /// Time until all processes of the command had ended, in milliseconds.
     pub milliseconds: u64,
 }
 
@@ -94,11 +94,11 @@ pub struct CommandExit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCause {
-    /// It ended by itself, or was killed by something other than its guard.
+    /// The command ended by itself, or was killed by something other than its guard.
     Ended,
     /// The command does not exist.
     NotInstalled,
-    /// The command exists and cannot be started, for this reason.
+    /// The command exists, but cannot be started for this reason.
     NotStarted(String),
     /// The time from start to end exceeded its limit.
     Wall,
@@ -106,16 +106,16 @@ pub enum ExitCause {
     Idle,
     /// The size of the output exceeded its limit.
     Output,
-    /// It was stopped on request.
+    /// The command was stopped on request.
     Stopped,
-    /// The calling program, or the guard, was gone.
+    /// The calling program or the guard was killed before the command ended.
     Abandoned,
-    /// The folder of the call was removed while it ran, with its output and its exit record.
+    /// The folder of the call was removed while the command ran, and with it the output and the exit record.
     Removed,
 }
 
-/// Exit record of a guard. It is not synced to disk, and neither is the agent's output, so it is valid only during the
-/// boot in which it was written.
+/// Exit record of a guard. Neither the record nor the agent's output is synced to disk, so the record is valid only during
+/// the boot in which it was written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ExitRecord {
     pub(super) boot: String,
@@ -138,7 +138,7 @@ pub(super) struct GuardOrder {
 ///
 /// # Errors
 ///
-/// `StorageFull` or `AgentUnusable` if that cannot be done.
+/// `StorageFull` if the disk is full, `AgentUnusable` if the folder cannot be written for another reason.
 pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
     let write = || {
         let parent = folder.parent().unwrap_or(Path::new("."));
@@ -146,9 +146,10 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(parent)?;
-        // An existing parent may be a symbolic link to any place.
+        // An existing parent may be a symlink to any place.
         if parent.symlink_metadata()?.is_symlink() {
-            return Err(io::Error::other(format!("{} is a link", parent.display())));
+            let message = format!("{} is a symlink", parent.display());
+            return Err(io::Error::other(message));
         }
         remove_call_folder(folder)?;
         DirBuilder::new().mode(0o700).create(folder)?;
@@ -163,10 +164,10 @@ pub fn discard(folder: &Path) {
     let _stays = remove_call_folder(folder);
 }
 
-/// Removes the folder of a call, or a file or link in its place. Links are not followed.
+/// Removes the folder of a call, or a file or symlink in its place. Symlinks are not followed.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what goes in and out of agents belongs to this room"
+    reason = "the files of a call belong to this room"
 )]
 fn remove_call_folder(folder: &Path) -> io::Result<()> {
     let removed = match folder.symlink_metadata() {
@@ -204,7 +205,7 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 /// `StorageFull` if the disk is full.
 pub fn launch(job: &GuardedCommand<'_>) -> Result<GuardedProcess> {
     if guard::is_guard() {
-        // It would start itself again and again.
+        // Such a guard would start itself endlessly.
         let message =
             "this program was started as a guard, and its `main` did not call `agent::guard_main`";
         return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(
@@ -261,7 +262,7 @@ pub fn launch(job: &GuardedCommand<'_>) -> Result<GuardedProcess> {
     }
 }
 
-/// Fails if an argument or a variable is longer than the system accepts.
+/// Fails if an argument or an environment variable is longer than the system accepts.
 fn check_string_lengths(job: &GuardedCommand<'_>) -> Result<()> {
     if job.argv.is_empty() {
         return Err(Error::new(
@@ -276,15 +277,20 @@ fn check_string_lengths(job: &GuardedCommand<'_>) -> Result<()> {
     {
         let length = job.argv[at].len();
         let what = format!("argument {at} of the agent's command has {length} bytes");
-        return Err(too_long(&what));
+        return Err(too_long(&what).with_hint(
+            "pass the prompt on stdin or as a file: set `prompt` of the agent in agents.yaml",
+        ));
     }
-    let long =
+    let is_too_long =
         |(name, value): &&(OsString, OsString)| name.len() + 1 + value.len() > MAX_STRING_BYTES;
-    match job.env.iter().find(long) {
-        Some((name, _)) => Err(too_long(&format!(
-            "environment variable {} is too long",
-            name.display()
-        ))),
+    match job.env.iter().find(is_too_long) {
+        Some((name, _)) => {
+            let name = name.display();
+            Err(
+                too_long(&format!("environment variable {name} is too long"))
+                    .with_hint(format!("shorten or unset {name}")),
+            )
+        }
         None => Ok(()),
     }
 }
@@ -292,9 +298,7 @@ fn check_string_lengths(job: &GuardedCommand<'_>) -> Result<()> {
 fn too_long(what: &str) -> Error {
     let message =
         format!("{what}: the system limit is {MAX_STRING_BYTES} bytes per string (E2BIG)");
-    Error::new(ErrorKind::AgentUnusable, message).with_hint(
-        "pass the prompt on stdin or as a file: set `prompt` of the agent in agents.yaml",
-    )
+    Error::new(ErrorKind::AgentUnusable, message)
 }
 
 /// A started guard and the two sockets to it.
@@ -311,7 +315,7 @@ struct GuardProcess {
     reason = "the guard is how this room starts agents"
 )]
 fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> {
-    let not_connected = |cause| not_ready(job, "cannot create its socket").with_source(cause);
+    let not_connected = |cause| not_ready(job, "cannot create a socket").with_source(cause);
     let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
     let (ended, guard_stdout) = UnixStream::pair().map_err(not_connected)?;
 
@@ -333,8 +337,9 @@ fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> 
     let child = command
         .spawn()
         .map_err(|cause| match cause.raw_os_error() {
-            Some(code) if code == Errno::E2BIG as i32 => too_long("the environment is too large"),
-            _ => not_ready(job, "cannot start it").with_source(cause),
+            Some(code) if code == Errno::E2BIG as i32 => too_long("the environment is too large")
+                .with_hint("unset environment variables that agents do not need"),
+            _ => not_ready(job, "cannot start the program").with_source(cause),
         })?;
     Ok(GuardProcess {
         child,
@@ -363,9 +368,9 @@ fn not_ready(job: &GuardedCommand<'_>, why: &str) -> Error {
 #[derive(Debug)]
 pub struct GuardedProcess {
     child: Child,
-    /// Open as long as the agent may live. The guard kills everything when it closes, for whatever reason.
+    /// Open as long as the agent may live. The guard kills everything when the lifeline closes, for whatever reason.
     lifeline: Option<UnixStream>,
-    /// Stdout of the guard: its first line, then end of file when it has ended.
+    /// Stdout of the guard: its first line, then end of file when the guard has exited.
     ended: UnixStream,
     process: ProcessIdentity,
     folder: PathBuf,
@@ -373,7 +378,7 @@ pub struct GuardedProcess {
     started: Instant,
     /// Time between SIGTERM and SIGKILL.
     grace: Duration,
-    /// Time at which the call is ended without its guard; `None` if the limits are too long for the clock.
+    /// Time at which agentd ends the call without the guard; `None` if the limits are too long for the clock.
     deadline: Option<Instant>,
     /// Cause of the end if the deadline passes.
     overdue: ExitCause,
@@ -387,8 +392,8 @@ impl GuardedProcess {
         &self.process
     }
 
-    /// Waits for the end, at most for a time; `None` if the command still runs. After an end none of its processes is
-    /// alive.
+    /// Waits at most `patience` for the command to end; `None` if it still runs. After the end, no process of the command
+    /// is alive.
     ///
     /// # Errors
     ///
@@ -440,15 +445,15 @@ impl GuardedProcess {
         })
     }
 
-    /// Asks the agent to end, or ends it at once; `wait` then reports it. A guard that does not obey in time is killed
-    /// together with the agent.
+    /// Asks the agent to exit, or kills it if `at_once`; `wait` then returns the exit. A guard that does not react in time
+    /// is killed together with the agent.
     pub fn stop(&mut self, at_once: bool) {
         let (byte, margin) = if at_once {
             (guard::KILL_BYTE, KILL_MARGIN)
         } else {
             (guard::END_BYTE, self.grace + GUARD_MARGIN)
         };
-        // A guard that is gone has nothing left to stop.
+        // If the guard has exited, there is nothing left to stop.
         let _gone = self
             .lifeline
             .as_mut()
@@ -464,10 +469,10 @@ impl GuardedProcess {
         }
     }
 
-    /// Returns true if the guard writes or ends within a time. After its first line it writes nothing.
+    /// Returns true if the guard writes or exits within `patience`. After its first line the guard writes nothing.
     ///
-    /// Meanwhile the guard is sent SIGCONT: the agent runs as the same user and may have stopped it. A process that is
-    /// not stopped ignores that signal.
+    /// Meanwhile the guard is sent SIGCONT, because the agent runs as the same user and may have stopped the guard. A
+    /// process that is not stopped ignores that signal.
     fn has_guard_output_within(&self, patience: Duration) -> bool {
         let begun = Instant::now();
         // The guard is not reaped yet, so its pid is not used by another process.
@@ -475,11 +480,11 @@ impl GuardedProcess {
         loop {
             let _gone = kill(guard, Signal::SIGCONT);
             let left = patience.saturating_sub(begun.elapsed()).min(WAKE_INTERVAL);
-            // Rounded up to milliseconds, so that the last one is not a busy loop.
+            // Rounded up to milliseconds, so that the last millisecond is not a busy loop.
             let timeout = PollTimeout::try_from(left + Duration::from_micros(999))
                 .unwrap_or(PollTimeout::MAX);
-            let mut ends = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut ends, timeout) {
+            let mut polled = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, timeout) {
                 Ok(0) | Err(Errno::EINTR) if begun.elapsed() < patience => {}
                 Ok(0) | Err(Errno::EINTR) => return false,
                 Ok(_) | Err(_) => return true,
@@ -493,7 +498,10 @@ impl GuardedProcess {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             if !self.has_guard_output_within(READY_TIMEOUT.saturating_sub(begun.elapsed())) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no response from the program",
+                ));
             }
             let mut bytes = [0; 512];
             match self.ended.read(&mut bytes)? {
@@ -508,7 +516,7 @@ impl GuardedProcess {
     fn into_refusal(mut self, job: &GuardedCommand<'_>, reason: &str) -> Error {
         let _gone = self.child.kill();
         if reason.is_empty() {
-            not_ready(job, "it exited at once")
+            not_ready(job, "the program exited at once")
         } else {
             not_ready(job, reason)
         }
@@ -539,7 +547,7 @@ pub fn exit_record(folder: &Path) -> Result<Option<CommandExit>> {
     let path = folder.join("exit");
     match read_json::<ExitRecord>(&path) {
         Ok(record) => Ok(Some(record.exit).filter(|_| record.boot == system::boot_id())),
-        // An incomplete record was being written when the power failed.
+        // The record is incomplete if the power failed while it was written.
         Err(cause)
             if matches!(
                 cause.kind(),
@@ -556,21 +564,21 @@ pub fn exit_record(folder: &Path) -> Result<Option<CommandExit>> {
     }
 }
 
-/// Returns the marker of the call to which the files in a folder belong; `None` if there are no such files.
+/// Returns the marker of the call whose files are in a folder; `None` if the folder has no readable job file.
 pub(super) fn marker_of(folder: &Path) -> Option<String> {
     read_json::<GuardOrder>(&folder.join("job"))
         .ok()
         .map(|order| order.marker)
 }
 
-/// Creates a file that only this user may read, in append mode. Fails if it exists.
+/// Creates a file that only this user may read, in append mode. Fails if the file already exists.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
 )]
 pub(super) fn create(path: &Path) -> io::Result<File> {
-    // An agent may open the file again, such as through /dev/stderr. Without append mode, the two would overwrite each
-    // other.
+    // An agent may open the file again, for example through /dev/stderr. Without append mode, the two file handles would
+    // overwrite each other's output.
     let append = OFlag::O_APPEND.bits();
     OpenOptions::new()
         .write(true)
@@ -580,7 +588,7 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file of a call for reading. An agent can replace it by a named pipe, which must not block.
+/// Opens a file of a call for reading. An agent can replace the file by a named pipe, which must not block.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
@@ -606,7 +614,7 @@ pub(super) fn read_stdout(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the time at which the guard of a call wrote its exit record.
+/// Returns the time at which the guard of a call wrote its exit record; `None` if there is no record.
 #[must_use]
 pub fn ended_at(folder: &Path) -> Option<SystemTime> {
     folder
@@ -616,12 +624,12 @@ pub fn ended_at(folder: &Path) -> Option<SystemTime> {
         .ok()
 }
 
-/// Renames a file of a call, which is atomic.
+/// Renames a file of a call atomically.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
 )]
-pub(super) fn put(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 

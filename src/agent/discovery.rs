@@ -1,4 +1,4 @@
-//! Discovery of installed agents: their commands on `PATH`, and the versions that these print.
+//! Discovery of installed agents: commands on `PATH`, and the versions that they print.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum output of a command that prints its version.
 const MAX_VERSION_BYTES: u64 = 64 * 1024;
 
-/// Returns the executable file of a command: the command itself if it is a path, or else the first in `path`, the value
-/// of `PATH`.
+/// Returns the executable file of a command: the command itself if it is a path, otherwise the first one in the folders
+/// of `path`, the value of `PATH`.
 #[must_use]
 pub fn find_command(path: &OsStr, command: &str) -> Option<PathBuf> {
     if command.contains(std::path::is_separator) {
@@ -27,7 +27,7 @@ pub fn find_command(path: &OsStr, command: &str) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-/// Returns true if a file is executable.
+/// Returns true if a path is an executable file.
 #[must_use]
 pub fn is_program(file: &Path) -> bool {
     #[cfg(unix)]
@@ -49,7 +49,7 @@ impl CommandAgent {
     ///
     /// # Errors
     ///
-    /// `AgentUnusable` if it prints no version.
+    /// `AgentUnusable` if the command cannot be run or prints no version.
     pub fn version(&self, folder: &Path) -> Result<String> {
         let spec: &AgentSpec = self.spec();
         let no_version = |why: &str| {
@@ -59,7 +59,7 @@ impl CommandAgent {
             )
         };
         if spec.version.is_empty() {
-            return Err(no_version("its definition has no `version` arguments"));
+            return Err(no_version("the definition has no `version` arguments"));
         }
 
         let argv: Vec<String> = std::iter::once(spec.command().to_owned())
@@ -82,8 +82,9 @@ impl CommandAgent {
         match find_version(&stdout).filter(|_| exit.code == Some(0)) {
             Some(version) => Ok(version.to_owned()),
             None => Err(no_version(&match exit.code {
+                Some(0) => "the output contains no version".to_owned(),
                 Some(code) => format!("exit code {code}"),
-                None => "it was killed".to_owned(),
+                None => "the command was killed or did not start".to_owned(),
             })),
         }
     }
@@ -101,7 +102,7 @@ fn find_version(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns the value of `PATH`.
+/// Returns the value of `PATH` in an environment; `None` if it is not set.
 #[must_use]
 pub fn path_of(environment: &Environment) -> Option<&OsStr> {
     environment

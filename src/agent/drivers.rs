@@ -1,4 +1,4 @@
-//! Drivers by agent name: built-in ones, registered ones, commands and models of HTTP servers.
+//! Drivers by agent name: built-in agents, registered drivers, commands, and models served over HTTP.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,16 +11,16 @@ use crate::config::{AgentKind, Agents, Environment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secrets;
 
-/// Name of the agent that plays a script. A program registers one for it: [`Scripted`](super::Scripted).
+/// Name of the agent that plays a script. A program registers a [`Scripted`](super::Scripted) driver for it.
 pub const SCRIPTED: &str = "scripted";
 
 /// Name of the agent that replies with its prompt.
 pub const ECHO: &str = "echo";
 
-/// Start of the name of an agent that gives a recorded reply; the name of the turn follows.
+/// Prefix of the name of an agent that repeats a recorded reply; the name of the turn follows.
 pub const REPLAY_PREFIX: &str = "replay:";
 
-/// Returns true if an agent needs no definition: a script, the echo, or the replay of a recorded reply.
+/// Returns true if an agent is built in: `scripted`, `echo` or `replay:TURN`.
 #[must_use]
 pub fn is_builtin(name: &str) -> bool {
     matches!(name, SCRIPTED | ECHO) || name.starts_with(REPLAY_PREFIX)
@@ -31,11 +31,11 @@ pub fn is_builtin(name: &str) -> bool {
 pub struct Drivers {
     /// Definitions of commands and HTTP providers.
     pub agents: Agents,
-    /// Environment of this program; each agent sees a part of it.
+    /// Environment of this program; each agent gets the variables that its definition allows.
     pub environment: Environment,
     /// Secrets that are redacted in replies.
     pub secrets: Secrets,
-    /// Path of an agentd, or of a program whose `main` begins with `guard_main`.
+    /// Path of an agentd binary, or of a program whose `main` calls `guard_main` first.
     pub guard: PathBuf,
     /// Mechanism that keeps the processes of an agent together.
     pub containment: Containment,
@@ -61,8 +61,8 @@ impl fmt::Debug for RegisteredDrivers {
 }
 
 impl Drivers {
-    /// Returns the driver of an agent. A recorded reply (`replay:TURN`) needs the ledger:
-    /// [`find_driver`](crate::orchestrator::find_driver) finds that, too.
+    /// Returns the driver of an agent, except that of a recorded reply (`replay:TURN`). That driver needs the ledger; use
+    /// [`find_driver`](crate::orchestrator::find_driver) to find it.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Drivers {
             .with_hint("add its definition to agents.yaml, and try again"))
     }
 
-    /// Returns the agent of a name; `None` if it is not a command.
+    /// Returns the command agent of this name; `None` if the agent is not a command or is unknown.
     #[must_use]
     pub fn command(&self, name: &str) -> Option<CommandAgent> {
         let (AgentKind::Command(spec), _) = self.agents.known(name)? else {

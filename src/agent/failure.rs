@@ -7,7 +7,7 @@ use crate::models::CallOutcome;
 /// Maximum length of the text about the reset of a quota.
 const MAX_RESET_BYTES: usize = 60;
 
-/// Returns the outcome of a failed call by the first rule that matches; `None` if no rule does.
+/// Returns the outcome of a failed call according to the first rule that matches; `None` if no rule does.
 pub(super) fn classify_failure<'a>(
     mut rules: impl Iterator<Item = &'a OutcomeRule>,
     failures: &FailureRules,
@@ -134,7 +134,7 @@ fn parse_duration(text: &str) -> Option<u64> {
     has_number.then_some(seconds.ceil() as u64)
 }
 
-/// Returns the time at which a quota is reset, in the words of the first text that contains one.
+/// Returns the time at which a quota is reset, as worded in the first text that contains one.
 fn find_reset(phrases: &[String], texts: &[&str]) -> Option<String> {
     texts
         .iter()
@@ -148,7 +148,7 @@ fn find_reset_in_text(phrases: &[String], text: &str) -> Option<String> {
             .into_iter()
             .map(move |end| (end, phrase))
     });
-    // The first occurrence counts; of several at the same place, the longest phrase.
+    // The first occurrence is used; if several phrases start there, the longest one.
     let (end, phrase) =
         occurrences.min_by_key(|(end, phrase)| (end - phrase.len(), usize::MAX - phrase.len()))?;
 

@@ -39,8 +39,8 @@ where
         }
     }
 
-    /// Returns a driver for a function that runs a command or asks a paid service. Its calls count against budgets, and
-    /// the definitions of the project must be trusted before it is called.
+    /// Returns a driver for a function that runs a command or calls a paid service. The calls count against budgets, and
+    /// the definitions of the project must be trusted before the function is called.
     pub fn spending(answer: F) -> Self {
         Self {
             answer,
@@ -57,7 +57,7 @@ where
         self.spends
     }
 
-    /// The function may edit files, so a read-only call is always checked.
+    /// Returns true: the function may edit files, so a read-only call is always checked.
     fn works_in_tree(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
-//! The guard: this program again, as a process between agentd and an agent.
+//! The guard: a second process of this program, between agentd and an agent.
 //!
-//! It becomes the parent of orphaned processes of the agent, enforces the limits, and kills everything when the agent
+//! The guard becomes the parent of the agent's orphaned processes, enforces the limits, and kills everything when the agent
 //! ends, on request, or when the lifeline to agentd closes. Finally it writes the exit record.
 
 use std::env;
@@ -22,8 +22,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::contain::{
-    CommandExit, Containment, ExitCause, ExitRecord, GuardOrder, create, milliseconds, open, put,
-    read_json,
+    CommandExit, Containment, ExitCause, ExitRecord, GuardOrder, create, milliseconds, open,
+    read_json, rename,
 };
 use super::http;
 use super::system::{self, ProcessTree, Signals};
@@ -42,7 +42,7 @@ pub(super) const ROLE_WATCH: &str = "watch";
 /// Second argument: exits at once, for a trial of containment.
 pub(super) const ROLE_NOTHING: &str = "nothing";
 
-/// First line of a guard, before it starts the agent.
+/// First line that a guard writes, before it starts the agent.
 pub(super) const READY_LINE: &str = "ready\n";
 /// Byte on the lifeline: send SIGTERM to the agent.
 pub(super) const END_BYTE: u8 = b'e';
@@ -57,21 +57,22 @@ const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Time between SIGTERM and SIGKILL for leftover processes.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-/// Maximum time for processes to end after SIGKILL. A process that hangs in the kernel may never end and is left alone.
+/// Maximum time for processes to end after SIGKILL. A process that hangs in the kernel may never end; the guard then gives
+/// up on it.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum interval between two attempts to kill processes.
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
 /// Space that is reserved for the exit record, so that it can be written on a full disk.
 const RECORD_BYTES: usize = 1024;
 
-/// Runs the guard and exits, if the program was started as a guard; otherwise returns at once.
+/// Runs the guard and exits if the program was started as a guard; otherwise returns at once.
 ///
-/// A program that starts agents calls this first in its `main`, and names itself as the guard.
+/// A program that starts agents calls this first in its `main`, and passes its own path as the guard.
 #[expect(
     clippy::disallowed_methods,
     reason = "the guard reads its role from its arguments"
 )]
-#[expect(clippy::exit, reason = "a guard is a whole program")]
+#[expect(clippy::exit, reason = "a guard does not return to `main`")]
 pub fn guard_main() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().as_deref() != Some(OsStr::new(GUARD_ARGUMENT)) {
@@ -79,7 +80,7 @@ pub fn guard_main() {
     }
     let role = arguments.next().unwrap_or_default();
     let mut folder = || PathBuf::from(arguments.next().unwrap_or_default());
-    let done = match role.to_str() {
+    let result = match role.to_str() {
         Some(ROLE_CALL) => call(&folder()),
         Some(ROLE_NAMESPACE) => system::end_with_parent()
             .and_then(|()| system::forbid_inspection())
@@ -88,7 +89,7 @@ pub fn guard_main() {
         Some(ROLE_SEND) => system::forbid_inspection().and_then(|()| http::send(arguments)),
         _ => Ok(()),
     };
-    let code = done.map_or_else(
+    let code = result.map_or_else(
         |cause| {
             write_line(&format!("{cause}\n"));
             1
@@ -107,10 +108,10 @@ pub(super) fn is_guard() -> bool {
     env::args_os().nth(1).as_deref() == Some(OsStr::new(GUARD_ARGUMENT))
 }
 
-/// Writes a line to agentd, which may be gone.
+/// Writes a line to agentd. Errors are ignored: agentd may have been killed.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the stdout of a guard is a pipe to agentd"
+    reason = "the stdout of a guard is a socket to agentd"
 )]
 fn write_line(line: &str) {
     let mut out = io::stdout();
@@ -121,7 +122,7 @@ fn call(folder: &Path) -> io::Result<()> {
     let lifeline = Lifeline::take()?;
     // A new session, so that the agent cannot read from or write to the user's terminal, and gets no signals from it.
     setsid()?;
-    // The agent may SIGSTOP this process, which then could not notice that agentd is gone.
+    // The agent may SIGSTOP this process, which then could not notice that agentd has exited.
     system::wake_with_parent()?;
     match read_json::<GuardOrder>(&folder.join("job"))?.containment {
         Containment::Guard => {
@@ -141,11 +142,11 @@ fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let refused =
         |cause: io::Error| io::Error::other(format!("namespaces are not available ({cause})"));
     system::enter_namespace().map_err(refused)?;
-    // Only now: the kernel does not let a process that cannot be inspected write its user map.
+    // After `enter_namespace`, because the kernel does not let a process that cannot be inspected write its user map.
     system::forbid_inspection()?;
 
-    let (words, inner_stdin) = UnixStream::pair()?;
-    let mut words = Some(words);
+    let (inner_lifeline, inner_stdin) = UnixStream::pair()?;
+    let mut inner_lifeline = Some(inner_lifeline);
     let mut command = Command::new(system::SELF);
     command
         .args([GUARD_ARGUMENT, ROLE_NAMESPACE])
@@ -155,32 +156,36 @@ fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
     let mut inner = lifeline.signals.spawn(&mut command).map_err(refused)?;
     while inner.try_wait()?.is_none() {
         let request = lifeline.listen(POLL_INTERVAL);
-        let word = if request.kill {
+        let byte = if request.kill {
             Some(KILL_BYTE)
         } else {
             request.end.then_some(END_BYTE)
         };
-        if let (Some(words), Some(word)) = (&mut words, word) {
-            let _gone = words.write_all(&[word]);
+        if let (Some(inner_lifeline), Some(byte)) = (&mut inner_lifeline, byte) {
+            let _gone = inner_lifeline.write_all(&[byte]);
         }
         if request.gone {
-            words = None;
+            inner_lifeline = None;
         }
     }
     Ok(())
 }
 
-/// Connection to agentd: it transmits requests, and closes when agentd ends.
+/// Connection to agentd: it transmits requests, and closes when agentd exits or is killed.
 struct Lifeline {
-    pipe: Option<File>,
+    /// `None` after it was closed.
+    socket: Option<File>,
     signals: Signals,
 }
 
 /// Requests since the last poll.
 #[derive(Default)]
 struct GuardRequest {
+    /// Send SIGTERM to the agent.
     end: bool,
+    /// Send SIGKILL to the agent.
     kill: bool,
+    /// The lifeline has closed.
     gone: bool,
 }
 
@@ -192,38 +197,38 @@ impl Lifeline {
     fn take() -> io::Result<Self> {
         let signals = Signals::block()?;
         Ok(Self {
-            pipe: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+            socket: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
             signals,
         })
     }
 
-    /// Waits for requests, at most for a time.
+    /// Waits for requests for at most `patience`.
     fn listen(&mut self, patience: Duration) -> GuardRequest {
-        let ends = [self.pipe.as_ref().map(AsFd::as_fd), self.signals.fd()];
-        let mut ends: Vec<PollFd<'_>> = ends
+        let files = [self.socket.as_ref().map(AsFd::as_fd), self.signals.fd()];
+        let mut polled: Vec<PollFd<'_>> = files
             .into_iter()
             .flatten()
-            .map(|end| PollFd::new(end, PollFlags::POLLIN))
+            .map(|file| PollFd::new(file, PollFlags::POLLIN))
             .collect();
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-        let came = poll(&mut ends, patience).is_ok_and(|count| count > 0);
-        // The pipe, if it is open, is the first entry.
-        let spoken = came && self.pipe.is_some() && ends[0].any() == Some(true);
-        drop(ends);
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        let is_ready = poll(&mut polled, timeout).is_ok_and(|count| count > 0);
+        // The socket, if it is open, is the first entry.
+        let has_input = is_ready && self.socket.is_some() && polled[0].any() == Some(true);
+        drop(polled);
 
         let mut request = GuardRequest {
             end: self.signals.has_stop_request(),
             ..GuardRequest::default()
         };
-        if let (true, Some(pipe)) = (spoken, &mut self.pipe) {
-            let mut words = [0; 16];
-            let count = pipe.read(&mut words).unwrap_or(0);
-            request.end |= words[..count].contains(&END_BYTE);
-            request.kill = words[..count].contains(&KILL_BYTE);
+        if let (true, Some(socket)) = (has_input, &mut self.socket) {
+            let mut bytes = [0; 16];
+            let count = socket.read(&mut bytes).unwrap_or(0);
+            request.end |= bytes[..count].contains(&END_BYTE);
+            request.kill = bytes[..count].contains(&KILL_BYTE);
             request.gone = count == 0;
         }
         if request.gone {
-            self.pipe = None;
+            self.socket = None;
         }
         request
     }
@@ -277,10 +282,11 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
         exit,
     })?;
     file.write_all(&written)?;
-    put(&record, &folder.join("exit"))
+    rename(&record, &folder.join("exit"))
 }
 
-/// Creates the file of the exit record, filled with spaces, which are allowed after a JSON value.
+/// Creates the file of the exit record, filled with spaces to reserve its disk space. The record overwrites some of them;
+/// the rest is valid after a JSON value.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"
@@ -319,11 +325,11 @@ fn start(
         .stderr(stderr)
         .process_group(0);
     match signals.spawn(&mut command) {
-        // Reaped together with all other children, not through this handle.
+        // The child is reaped together with all other children, not through this handle.
         Ok(child) => Ok(Pid::from_raw(child.id().cast_signed())),
         Err(_) if !is_installed(name) => Err(ExitCause::NotInstalled),
         Err(cause) if cause.raw_os_error() == Some(Errno::E2BIG as i32) => {
-            let why = "its arguments and environment are too large (E2BIG)";
+            let why = "the arguments and the environment are too large (E2BIG)";
             Err(ExitCause::NotStarted(why.to_owned()))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Err(ExitCause::NotStarted(
@@ -336,7 +342,7 @@ fn start(
 /// Returns true if a path is a file, or if a folder of `PATH` contains a command.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the environment of a guard is the one that its agent is given"
+    reason = "a guard has the environment of its agent"
 )]
 fn is_installed(name: &str) -> bool {
     if name.contains('/') {
@@ -368,9 +374,9 @@ struct GuardedAgent {
     sizes: [u64; 2],
     /// Time of the last check at which an output had grown.
     grown: Instant,
-    /// Exit code or signal of the leader after it has ended.
+    /// Exit code and signal of the leader; `None` while the leader runs.
     ended: Option<(Option<i32>, Option<i32>)>,
-    /// Cause for which the guard ends the agent; `None` if it does not.
+    /// Reason for which the guard ends the agent; `None` if the agent may run.
     cause: Option<ExitCause>,
     /// Time of the last SIGTERM.
     ending: Option<Instant>,
@@ -383,7 +389,7 @@ struct GuardedAgent {
 impl GuardedAgent {
     /// Waits until no process of the agent is alive, and enforces limits and requests meanwhile.
     fn wait_for_end(mut self) -> io::Result<CommandExit> {
-        // Signals were not blocked while the agent was started, so a SIGCHLD may be missing.
+        // Signals were not blocked while the agent was started, so a SIGCHLD may be lost.
         self.reap_children();
         while self.ended.is_none() {
             let request = self.lifeline.listen(POLL_INTERVAL);
@@ -422,13 +428,13 @@ impl GuardedAgent {
                 }
                 Ok(WaitStatus::StillAlive) => return false,
                 Ok(_) | Err(Errno::EINTR) => {}
-                // A process was ended by a signal that nix does not know, such as a real-time signal.
+                // A process was killed by a signal that nix does not know, such as a real-time signal.
                 Err(Errno::EINVAL) => {
                     if kill(self.leader, None) == Err(Errno::ESRCH) {
                         self.ended.get_or_insert_default();
                     }
                 }
-                // Without children there is no leader.
+                // No children are left, so the leader has ended, too.
                 Err(_) => {
                     self.ended.get_or_insert_default();
                     return true;
@@ -447,7 +453,7 @@ impl GuardedAgent {
         }
     }
 
-    /// Ends the agent if it exceeds a limit or its grace period.
+    /// Ends the agent if it exceeds a limit, and kills it after its grace period.
     fn check_limits(&mut self) -> io::Result<()> {
         let sizes = self.sizes()?;
         if sizes != self.sizes {
@@ -488,7 +494,7 @@ impl GuardedAgent {
         self.kill = true;
     }
 
-    /// Ends the processes that outlive the leader. Returns the number of leftover processes.
+    /// Kills the processes that outlive the leader. Returns the number of leftover processes.
     fn kill_leftovers(&mut self) -> u64 {
         let mut left_behind = 0;
         if !self.kill && !self.is_gone_within(SETTLE_TIME) {
@@ -497,7 +503,7 @@ impl GuardedAgent {
             self.is_gone_within(LEFTOVER_GRACE);
         }
 
-        // A process may fork while others are killed, so this is repeated until none is left.
+        // A process may fork while others are killed, so killing is repeated until no process is left.
         let mut pause = SHORT_POLL_INTERVAL;
         while !self.is_gone_within(Duration::ZERO) {
             if !self.kill_all() {
@@ -510,7 +516,7 @@ impl GuardedAgent {
     }
 
     /// Sends SIGKILL to all processes. Returns false if that is useless: the remaining processes belong to another user,
-    /// such as through sudo, or have not ended for [`KILL_TIMEOUT`].
+    /// for example because of sudo, or have not ended within [`KILL_TIMEOUT`].
     fn kill_all(&mut self) -> bool {
         if self.killed.get_or_insert_with(Instant::now).elapsed() > KILL_TIMEOUT {
             return false;
@@ -519,7 +525,8 @@ impl GuardedAgent {
         reach.reached > 0 || reach.refused == 0
     }
 
-    /// Returns true if all processes of the agent end within a time. Returns early if agentd asks to kill or is gone.
+    /// Returns true if all processes of the agent end within `patience`. Returns early if agentd requests a kill or has
+    /// exited.
     fn is_gone_within(&mut self, patience: Duration) -> bool {
         let begun = Instant::now();
         loop {

@@ -18,7 +18,7 @@ use nix::unistd::{Pid, getegid, geteuid};
 use super::process::{MarkedProcesses, SignalCount};
 use crate::models::ProcessIdentity;
 
-/// The running program, even if its file was replaced.
+/// Path of the running program, valid even if the program's file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
 
 /// Maximum number of scans for new descendants before the known ones are killed.
@@ -40,7 +40,7 @@ impl ProcessStat {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
-    /// Returns true if it is this process, and not a later one with the same pid.
+    /// Returns true if this entry describes `process`, and not a later process with the same pid.
     fn is_process(&self, process: &ProcessIdentity) -> bool {
         self.pid.cast_unsigned() == process.pid && self.started == process.started
     }
@@ -48,7 +48,7 @@ impl ProcessStat {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the list of processes is this room's to read"
+    reason = "containment needs the list of processes"
 )]
 fn read_proc_file(path: &str) -> Option<Vec<u8>> {
     fs::read(path).ok()
@@ -77,7 +77,7 @@ fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the list of processes is this room's to read"
+    reason = "containment needs the list of processes"
 )]
 fn list_processes() -> impl Iterator<Item = ProcessStat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -162,12 +162,12 @@ pub(super) fn kill_marked(
     guard: Option<&ProcessIdentity>,
 ) -> MarkedProcesses {
     let wanted = format!("{variable}={value}");
-    let own = process::id().cast_signed();
+    let own_pid = process::id().cast_signed();
     let mut marked = MarkedProcesses::default();
     let mut seen = Vec::new();
     for one in list_processes() {
         // Kernel threads have no memory and no environment.
-        if one.is_alive() && one.size > 0 && one.pid != own {
+        if one.is_alive() && one.size > 0 && one.pid != own_pid {
             // `None` for processes of other users.
             let environment = read_proc_file(&format!("/proc/{}/environ", one.pid));
             marked.is_incomplete |= environment.as_ref().is_some_and(Vec::is_empty);
@@ -176,8 +176,8 @@ pub(super) fn kill_marked(
                 .flat_map(|bytes| bytes.split(|byte| *byte == 0));
             let is_guard = guard.is_some_and(|guard| one.is_process(guard));
             if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
-                // Stopped at once, because it may fork and exit a moment later. Not killed yet, because its children
-                // would then have another parent and could not be recognized.
+                // The process is stopped at once, because it may fork and exit a moment later. It is not killed yet,
+                // because its children would then get another parent and could not be recognized.
                 let _gone = kill(Pid::from_raw(one.pid), Signal::SIGSTOP);
                 marked.killed.push(one.pid);
             }
@@ -185,7 +185,7 @@ pub(super) fn kill_marked(
         seen.push(one);
     }
     let mut found = with_descendants(&seen, marked.killed.iter().copied());
-    found.remove(&own);
+    found.remove(&own_pid);
     for pid in &found {
         let _gone = kill(Pid::from_raw(*pid), Signal::SIGKILL);
     }
@@ -234,9 +234,9 @@ impl Signals {
         end
     }
 
-    /// Starts a program with no signals blocked: it would inherit the signal mask.
+    /// Starts a program with no signals blocked, because a child inherits the signal mask.
     ///
-    /// A signal in this moment ends the guard; agentd then cleans up by the marker.
+    /// A signal that arrives in this moment kills the guard; agentd then finds the agent's processes by the marker.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         SigSet::empty().thread_set_mask()?;
         let started = command.spawn();
@@ -315,11 +315,11 @@ fn stop_descendants() -> Vec<i32> {
 }
 
 fn descendants() -> Vec<i32> {
-    let Some(own) = own_proc_pid() else {
+    let Some(own_pid) = own_proc_pid() else {
         return Vec::new();
     };
-    let mut found = with_descendants(&list_processes().collect::<Vec<_>>(), [own]);
-    found.remove(&own);
+    let mut found = with_descendants(&list_processes().collect::<Vec<_>>(), [own_pid]);
+    found.remove(&own_pid);
     found.into_iter().collect()
 }
 
@@ -329,7 +329,7 @@ pub(super) fn enter_namespace() -> io::Result<()> {
     let group = getegid();
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
 
-    // The kernel requires this before a group is mapped.
+    // The kernel requires this before a group id is mapped.
     write_proc_file("/proc/self/setgroups", "deny")?;
     write_proc_file("/proc/self/uid_map", &format!("{user} {user} 1"))?;
     write_proc_file("/proc/self/gid_map", &format!("{group} {group} 1"))
@@ -337,10 +337,10 @@ pub(super) fn enter_namespace() -> io::Result<()> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the kernel takes the names of a namespace through these files"
+    reason = "these files map the user and group ids of a namespace"
 )]
-fn write_proc_file(path: &str, words: &str) -> io::Result<()> {
-    fs::write(path, words)
+fn write_proc_file(path: &str, content: &str) -> io::Result<()> {
+    fs::write(path, content)
 }
 
 /// Prevents other processes of this user from reading the memory, the environment and the open files of this process.

@@ -2,7 +2,7 @@
 //!
 //! A [`Driver`] sends prompts to one agent: [`CommandAgent`] starts a command under a guard process, [`FnDriver`] calls a
 //! function, [`Scripted`] plays a script, [`Echo`] returns the prompt. [`Drivers::find`] returns the driver of an agent by
-//! its name, also for models of HTTP servers. A program that starts commands calls [`guard_main`] first in its `main`.
+//! its name, including models served over HTTP. A program that starts commands calls [`guard_main`] first in its `main`.
 //!
 //! ```
 //! use agentd::agent::{Drivers, FnDriver};
@@ -96,7 +96,7 @@ pub struct AgentCall<'a> {
     pub root: &'a Path,
     /// Folder for the files of this call. It must be empty or missing.
     pub folder: &'a Path,
-    /// Unique value in the environment of the call's processes, by which they can be found again.
+    /// Unique value in the environment of the call's processes, which identifies them.
     pub marker: &'a str,
     /// Timeouts and output limit.
     pub limits: Limits,
@@ -119,7 +119,7 @@ pub trait Driver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error that prevents the start. The failure of a started agent is part of its reply.
+    /// Fails if the call cannot be started. The failure of a started agent is part of its reply instead.
     fn start(&self, call: &AgentCall<'_>) -> Result<Box<dyn RunningCall + '_>>;
 
     /// Recovers a call whose caller was interrupted: its reply if the agent ended by itself, otherwise the text so far
@@ -142,11 +142,11 @@ pub struct RecoveredCall {
 
 /// A call in progress.
 pub trait RunningCall {
-    /// Returns the process to look for if this program ends before the agent; `None` if there is none.
+    /// Returns the process that a later run must look for if this program exits before the agent; `None` if there is none.
     fn process(&self) -> Option<&ProcessIdentity>;
 
-    /// Waits for the reply, at most for a time; `None` if the agent has not ended. After a reply no process of the agent
-    /// is alive.
+    /// Waits for the reply for at most `patience`; `None` if the agent has not finished. After a reply, no process of the
+    /// agent is alive.
     ///
     /// # Errors
     ///
@@ -156,6 +156,6 @@ pub trait RunningCall {
     /// Returns the part of the reply that has arrived since the last call of this function.
     fn said(&mut self) -> String;
 
-    /// Asks the agent to end, or kills it if `at_once`. `wait` returns the result.
+    /// Asks the agent to exit, or kills it if `at_once`. `wait` then returns the reply.
     fn stop(&mut self, at_once: bool);
 }

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::process::{MarkedProcesses, SignalCount};
 use crate::models::ProcessIdentity;
 
-/// The running program, for a guard in a namespace; never used here.
+/// Placeholder for the path of the running program, which only a guard in a namespace needs.
 pub(super) const SELF: &str = "/dev/null";
 
 /// Returns 0: a process cannot be distinguished from a later one with the same pid.
@@ -133,7 +133,7 @@ pub(super) fn enter_namespace() -> io::Result<()> {
     Err(Errno::ENOSYS.into())
 }
 
-/// Does nothing: there is no way without unsafe code.
+/// Does nothing: this would need unsafe code.
 #[expect(clippy::unnecessary_wraps, reason = "Linux can refuse it")]
 pub(super) fn forbid_inspection() -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! Builds a reply from an agent's output and its exit. Exit code 0 alone is never success.
+//! Builds a reply from an agent's output and exit. Exit code 0 alone does not mean success.
 
 use super::failure;
 use super::output_parser::{OutputParser, ParsedOutput};
@@ -9,7 +9,7 @@ use crate::models::{CallOutcome, Reply};
 use crate::secret::Secrets;
 
 /// Detail of a call whose folder was removed while it ran.
-const REMOVED_MESSAGE: &str = "its folder in .agentd/calls was removed; the reply is lost";
+const REMOVED_MESSAGE: &str = "the call's folder in .agentd/calls was removed; the reply is lost";
 
 /// Maximum size of the detail of a failed call.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
@@ -17,7 +17,7 @@ const MAX_DETAIL_BYTES: usize = 2 * 1024;
 /// Size of the end of stderr that is read.
 pub(super) const MAX_STDERR_BYTES: usize = 64 * 1024;
 
-/// Size of the chunks in which a long text is shortened.
+/// Size of the chunks in which a long text is clipped.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads the output of an agent as a reply.
@@ -29,7 +29,7 @@ pub struct OutputReader<'a> {
     pub failures: &'a FailureRules,
     /// Secrets to redact.
     pub secrets: &'a Secrets,
-    /// Limits of the call, which outcomes name.
+    /// Limits of the call, which outcomes such as `TimedOut` report.
     pub limits: Limits,
 }
 
@@ -96,8 +96,8 @@ impl<'a> OutputReader<'a> {
         }
     }
 
-    /// Returns the outcome of a call: from the cause of its end, then from the exit code and reported failures, and
-    /// finally from the completeness of the output.
+    /// Returns the outcome of a call. The cause of its end decides first, then the exit code and reported failures, and
+    /// finally the completeness of the output.
     fn determine_outcome(
         &self,
         parsed: &ParsedOutput,
@@ -172,9 +172,9 @@ impl<'a> OutputReader<'a> {
         let from = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         let text = String::from_utf8_lossy(&stderr[from..]);
         let redacted = self.secrets.redact(&text);
-        // A line whose start is cut off may contain the end of a secret.
-        let is_cut = stderr.len() >= MAX_STDERR_BYTES;
-        let whole = if is_cut {
+        // A line whose start is missing may contain the end of a secret, which is not recognized.
+        let is_truncated = stderr.len() >= MAX_STDERR_BYTES;
+        let whole = if is_truncated {
             redacted.split_once('\n').map_or("", |(_, lines)| lines)
         } else {
             &redacted
@@ -188,8 +188,8 @@ fn clip_text(text: &str) -> String {
     let mut clip = ClippedText::new(&Secrets::default());
     let mut rest = text;
     while !rest.is_empty() {
-        let (piece, later) = rest.split_at(rest.ceil_char_boundary(CHUNK_BYTES));
-        clip.push(piece);
+        let (chunk, later) = rest.split_at(rest.ceil_char_boundary(CHUNK_BYTES));
+        clip.push(chunk);
         rest = later;
     }
     clip.finish()

@@ -103,13 +103,13 @@ impl<'a> OutputParser<'a> {
 
     /// Returns the text that has arrived since the last call of this function.
     pub(super) fn take_new_text(&mut self) -> String {
-        let said = self
+        let new_text = self
             .text
             .get(self.reported_bytes..)
             .unwrap_or_default()
             .to_owned();
         self.reported_bytes = self.text.len();
-        said
+        new_text
     }
 
     /// Parses the rest at the end of the output.
@@ -172,7 +172,7 @@ impl<'a> OutputParser<'a> {
             None => self.keep_stray(&line),
         }
 
-        // The buffer is used again for the next line.
+        // The allocation is reused for the next line.
         self.pending = bytes;
         self.pending.clear();
     }
@@ -348,7 +348,7 @@ fn parse_last_value(written: &str) -> Option<Value> {
             }
             _ => rest.find('\n').map_or(rest.len(), |end| end + 1),
         };
-        // Skips the space before the next value.
+        // Skips whitespace before the next value.
         at += written[at..].len() - written[at..].trim_start().len();
     }
     last
@@ -357,24 +357,24 @@ fn parse_last_value(written: &str) -> Option<Value> {
 /// Returns true if a JSON text has at most [`MAX_EVENT_VALUES`] values. Counts commas and brackets outside of strings.
 fn is_within_value_limit(written: &str) -> bool {
     let mut values = 0;
-    let mut inside = false;
-    let mut escaped = false;
+    let mut in_string = false;
+    let mut is_escaped = false;
     for byte in written.bytes() {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if inside => escaped = true,
-            b'"' => inside = !inside,
-            b',' | b'[' | b'{' if !inside => values += 1,
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
             _ => {}
         }
     }
     values <= MAX_EVENT_VALUES
 }
 
-/// Replaces escaped halves of a surrogate pair by U+FFFD. Agents that split a reply inside a character write such halves,
-/// and JSON parsers refuse them.
+/// Replaces escaped lone surrogates by U+FFFD. Agents that split a reply inside a character write such escapes, and JSON
+/// parsers refuse them.
 fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
-    let half = |at: usize| -> Option<u16> {
+    let parse_surrogate = |at: usize| -> Option<u16> {
         let digits = written.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16)
             .ok()
@@ -384,7 +384,7 @@ fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
     let mut from = 0;
     let mut at = 0;
     while let Some(escape) = written[at..].find('\\').map(|escape| at + escape) {
-        at = match (half(escape), half(escape + 6)) {
+        at = match (parse_surrogate(escape), parse_surrogate(escape + 6)) {
             (Some(high), Some(low)) if high < 0xDC00 && low >= 0xDC00 => escape + 12,
             (Some(_), _) => {
                 mended.push_str(&written[from..escape]);

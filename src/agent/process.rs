@@ -25,11 +25,11 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 /// Prevents other processes of this user from reading the memory and the environment of this process. Root can still
 /// read them.
 ///
-/// Does nothing on systems other than Linux. Child processes are readable unless they call this too.
+/// Does nothing on systems other than Linux. Child processes are readable unless they call this, too.
 ///
 /// # Errors
 ///
-/// Errors of the system call.
+/// Fails if the system call fails.
 pub fn forbid_inspection() -> io::Result<()> {
     system::forbid_inspection()
 }
@@ -40,7 +40,8 @@ pub fn this_process() -> ProcessIdentity {
     identity(process::id())
 }
 
-/// Returns the identity of a process: its pid, and the start time that distinguishes it from later ones with this pid.
+/// Returns the identity of a process: its pid, and the start time that distinguishes it from later processes with the
+/// same pid.
 pub(super) fn identity(pid: u32) -> ProcessIdentity {
     let started = system::start_time(pid).unwrap_or_default();
     ProcessIdentity {
@@ -74,7 +75,7 @@ pub(super) struct MarkedProcesses {
     pub(super) is_incomplete: bool,
 }
 
-/// Returns the markers of all processes of this user; `None` if the environment of one could not be read.
+/// Returns the markers of all processes of this user; `None` if an environment could not be read.
 #[must_use]
 pub fn marked_calls() -> Option<BTreeSet<String>> {
     system::find_markers(MARKER_VARIABLE)

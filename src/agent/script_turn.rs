@@ -77,7 +77,10 @@ impl ScriptedTurn {
         if let Some((key, end)) = self.misplaced_detail() {
             return Some(format!("`{key}` is only allowed with `end: {end}`"));
         }
-        let path = self.files.keys().find(|path| path.split('/').any(is_odd))?;
+        let path = self
+            .files
+            .keys()
+            .find(|path| path.split('/').any(is_forbidden))?;
         Some(format!(
             "invalid path {path:?}: not a plain relative path, or inside .git or .agentd"
         ))
@@ -139,20 +142,20 @@ impl ScriptedTurn {
 }
 
 /// Returns true for path components that escape the tree or point into `.git` or `.agentd`.
-fn is_odd(name: &str) -> bool {
-    let owned = [".git", ".agentd"]
+fn is_forbidden(name: &str) -> bool {
+    let is_reserved = [".git", ".agentd"]
         .iter()
-        .any(|owned| name.eq_ignore_ascii_case(owned));
-    owned
+        .any(|reserved| name.eq_ignore_ascii_case(reserved));
+    is_reserved
         || matches!(name, "" | "." | "..")
         || name.contains(['\\', ':'])
         || name.contains(char::is_control)
 }
 
-/// Writes a file below a root. Fails if the file or one of its parent folders is a symbolic link.
+/// Writes a file below a root. Fails if the file or one of its parent folders is a symlink.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a scripted agent edits the work tree as any other does"
+    reason = "a scripted agent edits the working tree like any other agent"
 )]
 fn write(root: &Path, path: &str, text: &str) -> io::Result<()> {
     let mut at = root.to_path_buf();
@@ -162,7 +165,7 @@ fn write(root: &Path, path: &str, text: &str) -> io::Result<()> {
         let is_last = names.peek().is_none();
         match at.symlink_metadata() {
             Ok(found) if found.is_symlink() => {
-                return Err(io::Error::other(format!("{name} is a link")));
+                return Err(io::Error::other(format!("{name} is a symlink")));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => {
                 fs::create_dir(&at)?

@@ -1,4 +1,4 @@
-//! Incremental UTF-8 decoding, and shortening of long texts.
+//! Incremental UTF-8 decoding, and clipping of long texts.
 
 use crate::secret::{Redactor, Secrets};
 
@@ -51,7 +51,7 @@ impl Utf8Decoder {
     }
 }
 
-/// Number of bytes that are kept of each end of a long text.
+/// Number of bytes that are kept at the start and at the end of a long text.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Start and end of a long text, with secrets redacted.

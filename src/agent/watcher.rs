@@ -1,8 +1,8 @@
 //! The watcher: a process that kills the children of agentd if agentd is killed.
 //!
 //! git runs without a guard: it starts many times in a turn, and only its time is limited. Instead, agentd reports the
-//! start and the end of each such child to one watcher, through a socket. The socket closes when agentd ends, however it
-//! ends. The watcher then kills the children that still run.
+//! start and the end of each such child to one watcher, through a socket. The socket closes when agentd exits or is
+//! killed. The watcher then kills the children that still run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -27,20 +27,21 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Poll interval while waiting for processes that were sent SIGTERM.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Handle of a watcher process, which is started with the first child. Clones share it; it ends with the last of them.
+/// Handle of a watcher process, which starts with the first child. Clones share the process, which exits when the last
+/// clone is dropped.
 #[derive(Clone, Debug)]
 pub struct ChildWatcher(Arc<WatcherState>);
 
 #[derive(Debug)]
 struct WatcherState {
     guard: PathBuf,
-    /// Socket to the watcher; `None` if it could not be started.
+    /// Socket to the watcher; `None` if the watcher could not be started.
     socket: OnceLock<Option<Mutex<UnixStream>>>,
 }
 
 impl ChildWatcher {
-    /// Returns a watcher that is not started yet. `guard` is the path of an agentd, or of a program whose `main` begins
-    /// with `guard_main`.
+    /// Returns a handle; the process is not started yet. `guard` is the path of an agentd binary, or of a program whose
+    /// `main` calls `guard_main` first.
     #[must_use]
     pub fn new(guard: PathBuf) -> Self {
         Self(Arc::new(WatcherState {
@@ -49,8 +50,8 @@ impl ChildWatcher {
         }))
     }
 
-    /// Watches the process group of a child, which leads it: the group is killed if this process is killed before the
-    /// returned value is dropped.
+    /// Watches the process group that a child leads: the group is killed if this process is killed before the returned
+    /// value is dropped.
     #[must_use]
     pub fn watch(&self, leader: u32) -> WatchedChild<'_> {
         let started = system::start_time(leader).unwrap_or_default();
@@ -71,7 +72,7 @@ impl ChildWatcher {
                 .map(Mutex::new)
         });
         if let Some(Ok(mut socket)) = socket.as_ref().map(Mutex::lock) {
-            // If the watcher is gone, children still run; they are only not killed with agentd.
+            // Without the watcher, children still run, but are not killed together with agentd.
             let _gone = socket.write_all(line.as_bytes());
         }
     }
@@ -97,7 +98,7 @@ fn start_watcher(guard: &Path) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// A child that is watched until this is dropped.
+/// A child that is watched until this value is dropped.
 #[derive(Debug)]
 pub struct WatchedChild<'a> {
     watcher: &'a ChildWatcher,
@@ -137,7 +138,7 @@ pub(super) fn watch() -> io::Result<()> {
 /// Sends SIGTERM, then SIGKILL, to process groups whose leaders are alive. The start time excludes a later process with
 /// the same pid.
 fn kill_groups(running: &BTreeMap<u32, u64>) {
-    let alive = || {
+    let find_alive = || {
         let is_same = |(leader, started): &(&u32, &u64)| {
             system::start_time_if_alive(**leader) == Some(**started)
         };
@@ -147,15 +148,15 @@ fn kill_groups(running: &BTreeMap<u32, u64>) {
             .map(|(leader, _)| Pid::from_raw(leader.cast_signed()))
             .collect::<Vec<_>>()
     };
-    for group in alive() {
+    for group in find_alive() {
         let _gone = killpg(group, Signal::SIGTERM);
     }
 
     let begun = Instant::now();
-    while begun.elapsed() < GRACE && !alive().is_empty() {
+    while begun.elapsed() < GRACE && !find_alive().is_empty() {
         thread::sleep(POLL_INTERVAL);
     }
-    for group in alive() {
+    for group in find_alive() {
         let _gone = killpg(group, Signal::SIGKILL);
     }
 }

@@ -12,7 +12,7 @@ pub(super) const PATH: &str = "/messages";
 /// Value of the header `anthropic-version`.
 pub(super) const API_VERSION: &str = "2023-06-01";
 
-/// Maximum number of reply tokens if the limit of the model is unknown; a request must name one.
+/// Maximum number of reply tokens if the limit of the model is unknown. The API requires a limit in every request.
 const DEFAULT_MAX_TOKENS: u64 = 8_192;
 
 pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
@@ -42,7 +42,7 @@ pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
             read_usage(&event["usage"], state);
             read_stop_reason(&event["delta"]["stop_reason"], state);
         }
-        "message_stop" => state.done = true,
+        "message_stop" => state.is_done = true,
         "message" => {
             event["content"]
                 .as_array()
@@ -57,8 +57,8 @@ pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
 }
 
 fn read_block(block: &Value, state: &mut EventStreamState) {
-    state.say(&block["text"]);
-    state.think(&block["thinking"]);
+    state.push_text(&block["text"]);
+    state.note_thought(&block["thinking"]);
 }
 
 fn read_stop_reason(reason: &Value, state: &mut EventStreamState) {
@@ -72,7 +72,7 @@ fn read_stop_reason(reason: &Value, state: &mut EventStreamState) {
     }
 }
 
-/// Updates the token counts; the last value of each counts.
+/// Updates the token counts; a later count replaces an earlier one.
 fn read_usage(usage: &Value, state: &mut EventStreamState) {
     let used = &mut state.usage;
     for (count, name) in [

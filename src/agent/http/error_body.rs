@@ -25,15 +25,15 @@ pub(super) fn response_error(status: StatusCode, headers: &HeaderMap, body: &str
     }
 
     let value = output_parser::parse_value(body);
-    if let Some(words) = value
+    if let Some(reason) = value
         .and_then(|value| error_message(&value, Some(status)))
         .or_else(|| first_line(body))
     {
-        message.push_str(&format!(": {words}"));
+        message.push_str(&format!(": {reason}"));
     }
 
-    if let Some(place) = header("location").filter(|_| status.is_redirection()) {
-        message.push_str(&format!(": redirects to {place} are not followed"));
+    if let Some(target) = header("location").filter(|_| status.is_redirection()) {
+        message.push_str(&format!(": redirects to {target} are not followed"));
     }
     if let Some(seconds) = header("retry-after")
         .and_then(|after| retry_after::parse_retry_after(after, header("date")))
@@ -43,7 +43,7 @@ pub(super) fn response_error(status: StatusCode, headers: &HeaderMap, body: &str
     message
 }
 
-/// Returns the start of a text, joined to one line; `None` if it is empty.
+/// Returns the start of a text, joined into one line; `None` if the text is blank.
 pub(super) fn first_line(text: &str) -> Option<String> {
     let start = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
     let line = start.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -60,9 +60,9 @@ pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
         .flatten()
     {
         if part["thought"] == true {
-            state.think(&part["text"])
+            state.note_thought(&part["text"])
         } else {
-            state.say(&part["text"])
+            state.push_text(&part["text"])
         }
     }
     if let Some(usage) = read_usage(&event["usageMetadata"]) {

@@ -37,7 +37,7 @@ pub(super) fn parse_messages(prompt: &str, format: Format) -> Result<Vec<ChatMes
     let written: Vec<ChatMessage> = serde_json::from_str(prompt).map_err(|cause| {
         Error::new(
             ErrorKind::AgentUnusable,
-            "the prompt is not a list of messages",
+            "the chat prompt is not a JSON list of messages",
         )
         .with_source(cause)
     })?;

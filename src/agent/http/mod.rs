@@ -1,7 +1,7 @@
-//! An agent that is a model of an HTTP server. The request is built here and sent by a child process, the sender.
+//! Agents that are models served over HTTP. A request is built here and sent by a child process, the sender.
 //!
-//! The sender runs under a guard like any command, and writes JSON lines that are parsed like the output of any command.
-//! So limits, kills and salvage work as for all agents.
+//! Like the command of any other agent, the sender runs under a guard and writes JSON lines. So limits, killing and the
+//! recovery of interrupted calls work in the same way.
 
 mod anthropic;
 mod error_body;
@@ -26,12 +26,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{CallOutcome, Reply};
 use messages::ChatMessage;
 
-/// A model of an HTTP server.
+/// A model served over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpAgent {
     provider: Provider,
     model: String,
-    /// True if the variable of the API key is set, or no key is needed.
+    /// True if the variable that holds the API key is set, or if no key is needed.
     has_key: bool,
     sender: CommandAgent,
 }
@@ -41,18 +41,18 @@ pub(super) struct HttpAgent {
 struct ModelRequest<'a> {
     model: &'a str,
     messages: Vec<ChatMessage>,
-    /// Maximum number of reply tokens in the provider's definition.
+    /// Maximum number of reply tokens in the provider's definition; `None` if it sets none.
     max_output: Option<u64>,
     /// Maximum number of reply tokens of the model; `None` if unknown.
     model_output: Option<u64>,
 }
 
 impl HttpAgent {
-    /// Creates the agent of a model.
+    /// Creates the agent for a model of a provider.
     ///
     /// # Errors
     ///
-    /// `AgentUnusable` if the program's own path cannot be an argument.
+    /// `AgentUnusable` if the path of the guard, which runs the sender, is not UTF-8.
     pub(super) fn new(provider: &Provider, model: &str, drivers: &Drivers) -> Result<Self> {
         let Drivers {
             agents,
@@ -87,7 +87,8 @@ impl HttpAgent {
             ..AgentSpec::default()
         };
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
-            // A cut reply is recognized by its missing end. Messages about limits belong to refused requests.
+            // The rules for `Cut` look for words such as `max_tokens`, which the error message of a rejected request can
+            // contain, too. A truncated reply of the sender is recognized by its missing `end` line instead.
             .without_outcome(&CallOutcome::Cut);
         Ok(Self {
             provider: provider.clone(),
@@ -120,6 +121,7 @@ impl Driver for HttpAgent {
         true
     }
 
+    /// Returns false: a model without tools cannot change files.
     fn works_in_tree(&self) -> bool {
         false
     }
@@ -148,7 +150,7 @@ impl Driver for HttpAgent {
     }
 }
 
-/// Returns the command of the sender. It contains the name of the key's variable, not the key.
+/// Returns the command line of the sender. It contains the name of the variable that holds the key, not the key.
 fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
     let program = absolute(guard)
         .ok()

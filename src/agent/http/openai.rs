@@ -29,25 +29,25 @@ pub(super) fn build_body(request: &ModelRequest<'_>) -> Map<String, Value> {
 
 /// Reads an event of a stream, or a complete response.
 pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
-    // Some servers send usage with the last chunk, some a running total with each.
+    // Some servers send the usage with the last chunk, others a running total with each chunk.
     if let Some(usage) = read_usage(&event["usage"]) {
         state.usage = usage;
     }
     let choice = &event["choices"][0];
-    for said in [&choice["delta"], &choice["message"]] {
-        read_content(&said["content"], state);
-        state.say(&said["refusal"]);
-        state.think(&said["reasoning_content"]);
-        state.think(&said["reasoning"]);
-        if said["refusal"]
+    for message in [&choice["delta"], &choice["message"]] {
+        read_content(&message["content"], state);
+        state.push_text(&message["refusal"]);
+        state.note_thought(&message["reasoning_content"]);
+        state.note_thought(&message["reasoning"]);
+        if message["refusal"]
             .as_str()
-            .is_some_and(|words| !words.is_empty())
+            .is_some_and(|refusal| !refusal.is_empty())
         {
             state.stop = Some(StopReason::Refusal("refusal".to_owned()));
         }
     }
-    let declined = matches!(state.stop, Some(StopReason::Refusal(_)));
-    if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !declined) {
+    let is_refused = matches!(state.stop, Some(StopReason::Refusal(_)));
+    if let Some(reason) = choice["finish_reason"].as_str().filter(|_| !is_refused) {
         state.stop = Some(match reason {
             "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => StopReason::End,
             "length" | "max_tokens" | "model_length" => StopReason::Length,
@@ -57,12 +57,12 @@ pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
     }
 }
 
-/// Reads message content: a text, or a list of parts of which some are thoughts.
+/// Reads message content: a text, or a list of parts, some of which may be thoughts.
 fn read_content(content: &Value, state: &mut EventStreamState) {
-    state.say(content);
+    state.push_text(content);
     for part in content.as_array().into_iter().flatten() {
-        state.say(&part["text"]);
-        state.thought |= part["type"] == "thinking";
+        state.push_text(&part["text"]);
+        state.has_thought |= part["type"] == "thinking";
     }
 }
 
@@ -75,11 +75,11 @@ fn read_usage(usage: &Value) -> Option<TokenUsage> {
     let cache_read = cached.into_iter().find_map(Value::as_u64);
     let reasoning = usage["completion_tokens_details"]["reasoning_tokens"].as_u64();
     let output = usage["completion_tokens"].as_u64().map(|output| {
-        // Some servers count thoughts separately; the total shows it.
+        // Some servers do not include reasoning tokens in `completion_tokens`, but `total_tokens` includes them.
         let thoughts = reasoning.unwrap_or(0);
-        let apart = usage["total_tokens"].as_u64()
+        let is_separate = usage["total_tokens"].as_u64()
             == Some(prompt.saturating_add(output).saturating_add(thoughts));
-        if apart {
+        if is_separate {
             output.saturating_add(thoughts)
         } else {
             output

@@ -6,16 +6,16 @@ use serde_json::Value;
 /// Content of a response so far.
 #[derive(Debug, Default)]
 pub(super) struct EventStreamState {
-    /// New text of the reply, which the reader takes out.
+    /// New text of the reply; the reader clears it.
     pub(super) text: String,
-    /// True if a thought has arrived; the reader resets it.
-    pub(super) thought: bool,
+    /// True if a new thought has arrived; the reader resets it.
+    pub(super) has_thought: bool,
     /// Last reported token counts.
     pub(super) usage: TokenUsage,
     /// Reason for the end of the reply; `None` until the server reports one.
     pub(super) stop: Option<StopReason>,
     /// True if the stream is complete.
-    pub(super) done: bool,
+    pub(super) is_done: bool,
 }
 
 /// Reason that a server gives for the end of its reply, before it is classified as a [`CallOutcome`].
@@ -29,7 +29,7 @@ pub(super) enum StopReason {
     Length,
     /// The model refused, or a filter blocked the reply.
     Refusal(String),
-    /// Another reason, as the server names it.
+    /// Another reason, in the words of the server.
     Other(String),
 }
 
@@ -45,12 +45,12 @@ pub(super) struct TokenUsage {
 
 impl EventStreamState {
     /// Appends a JSON string to the reply; ignores other values.
-    pub(super) fn say(&mut self, text: &Value) {
+    pub(super) fn push_text(&mut self, text: &Value) {
         self.text.push_str(text.as_str().unwrap_or_default());
     }
 
-    /// Records a thought, which is not part of the reply.
-    pub(super) fn think(&mut self, thought: &Value) {
-        self.thought |= thought.as_str().is_some_and(|thought| !thought.is_empty());
+    /// Records that a thought has arrived. Thoughts are not part of the reply.
+    pub(super) fn note_thought(&mut self, thought: &Value) {
+        self.has_thought |= thought.as_str().is_some_and(|thought| !thought.is_empty());
     }
 }

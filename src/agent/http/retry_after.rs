@@ -1,12 +1,15 @@
 //! Parses the header `retry-after`.
 
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_TO_UNIX_EPOCH: u64 = 719_468;
+
 /// Returns the seconds to wait: `retry-after` is a number, or a date that is compared with the header `date`.
 pub(super) fn parse_retry_after(retry_after: &str, date: Option<&str>) -> Option<u64> {
     let retry_after = retry_after.trim();
     if let Ok(seconds) = retry_after.parse::<f64>() {
         return (seconds >= 0.0).then(|| seconds.ceil() as u64);
     }
-    // Both are times of the server's clock, so ours does not matter.
+    // Both times come from the server's clock, so the local clock does not matter.
     Some(parse_http_date(retry_after)?.saturating_sub(parse_http_date(date?)?))
 }
 
@@ -45,7 +48,8 @@ fn parse_http_date(written: &str) -> Option<u64> {
         (year, month - 2)
     };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    Some(days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second)
+    let unix_days = days.checked_sub(DAYS_TO_UNIX_EPOCH)?;
+    Some(unix_days * 86_400 + hour * 3_600 + minute * 60 + second)
 }
 
 #[cfg(test)]

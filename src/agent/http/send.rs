@@ -1,7 +1,7 @@
 //! The sender: a process that sends one request to a model server, and writes the response as JSON lines.
 //!
 //! Types of lines: `text` is a chunk of the reply, `alive` shows that the model is working, `usage` has token counts,
-//! `end` completes the reply, and `error` is a failure. A reply without `end` was cut off; stderr then has the reason.
+//! `end` completes the reply, and `error` is a failure. A reply without `end` is truncated; stderr then has the reason.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,13 +24,13 @@ use crate::config::Dialect;
 /// Size of the read buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Maximum size of a response that is not streamed, and of a file of certificates.
+/// Maximum size of a response that is not streamed, and of a certificate file.
 const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Maximum size of the text in a line, so that every line is short enough to be parsed.
 const MAX_LINE_TEXT_BYTES: usize = 256 * 1024;
 
-/// Minimum interval between a line and an `alive` line.
+/// Minimum time since the previous line before an `alive` line is written.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options of a request from the command line and the environment.
@@ -50,14 +50,14 @@ pub(in crate::agent) fn send(arguments: impl Iterator<Item = OsString>) -> io::R
     )]
     io::stdin().read_to_end(&mut body)?;
     let mut lines = JsonLines::new();
-    let asked = parse_arguments(arguments)
+    let result = parse_arguments(arguments)
         .and_then(|options| Ok((options.dialect, send_request(&options, &body)?)));
-    match asked {
-        Ok((dialect, answer)) => read_response(dialect, answer.into_body(), &mut lines),
-        Err(words) => {
-            // A refused request costs nothing.
+    match result {
+        Ok((dialect, response)) => read_response(dialect, response.into_body(), &mut lines),
+        Err(message) => {
+            // A request that gets no reply costs nothing.
             lines.write(&json!({"type": "usage", "usage": {"input": 0, "output": 0}}))?;
-            lines.error(&words)
+            lines.error(&message)
         }
     }
 }
@@ -80,7 +80,7 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the key is in no argument and in no file"
+        reason = "the key is passed only in the environment"
     )]
     let value = env::var(key).ok().map(|value| value.trim().to_owned());
     match value.filter(|value| !value.is_empty()) {
@@ -129,7 +129,7 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
             Dialect::Gemini => ("x-goog-api-key", key.clone()),
         };
         let mut value = HeaderValue::try_from(value).map_err(|_| {
-            "invalid api key: it has characters that are not allowed in a header".to_owned()
+            "invalid api key: the key has characters that are not allowed in a header".to_owned()
         })?;
         value.set_sensitive(true);
         request = request.header(name, value);
@@ -145,7 +145,7 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
     let (parts, body) = response.into_parts();
     let mut error_body = Vec::new();
     // An incomplete body is still useful for the message.
-    let _cut = body
+    let _incomplete = body
         .into_reader()
         .take(sse::MAX_EVENT_BYTES as u64)
         .read_to_end(&mut error_body);
@@ -169,7 +169,7 @@ fn is_loopback(uri: &Uri) -> bool {
 fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the environment of a sender is the one that it is given"
+        reason = "the sender reads its own environment"
     )]
     let Some(path) = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) else {
         return Ok(None);
@@ -223,15 +223,15 @@ fn read_response(dialect: Dialect, body: Body, lines: &mut JsonLines) -> io::Res
         state: EventStreamState::default(),
         lines,
     };
-    // The empty text shows that a reply has begun, so that without an `end` it counts as cut.
+    // The empty text shows that a reply has begun, so that a reply without an `end` line counts as truncated.
     reader.lines.text("")?;
-    let broken = reader.read_body(body.into_reader())?;
+    let failure = reader.read_body(body.into_reader())?;
     let ResponseReader { state, lines, .. } = reader;
     if state.usage != TokenUsage::default() {
         lines.write(&json!({"type": "usage", "usage": state.usage}))?;
     }
-    match (broken, state.stop) {
-        (Some(ResponseError::Failed(words)), _) => lines.error(&words),
+    match (failure, state.stop) {
+        (Some(ResponseError::Failed(message)), _) => lines.error(&message),
         (Some(ResponseError::Lost(cause)), _) => {
             write_stderr(&format!("connection lost during the reply: {cause}"))
         }
@@ -255,7 +255,7 @@ enum ResponseError {
     Lost(io::Error),
 }
 
-/// Reader of a response.
+/// Reader that converts a response to JSON lines.
 struct ResponseReader<'a> {
     dialect: Dialect,
     state: EventStreamState,
@@ -267,24 +267,25 @@ impl ResponseReader<'_> {
     fn read_body(&mut self, mut reader: impl Read) -> io::Result<Option<ResponseError>> {
         let mut events = EventStream::default();
         let mut bytes = vec![0; CHUNK_BYTES];
-        let mut begun = false;
-        while !self.state.done {
+        let mut has_begun = false;
+        while !self.state.is_done {
             let count = match reader.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(cause) => return Ok(Some(ResponseError::Lost(cause))),
             };
-            let piece = &bytes[..count];
-            if !begun && let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                begun = true;
+            let chunk = &bytes[..count];
+            if !has_begun && let Some(first) = chunk.iter().find(|byte| !byte.is_ascii_whitespace())
+            {
+                has_begun = true;
                 if matches!(first, b'{' | b'[' | b'<') {
-                    return self.read_whole(piece.chain(reader));
+                    return self.read_whole(chunk.chain(reader));
                 }
             }
-            let Ok(found) = events.push(piece) else {
+            let Ok(found) = events.push(chunk) else {
                 return Ok(Some(ResponseError::Failed(format!(
-                    "an event has more than {} bytes",
+                    "an event of the response is larger than {} bytes",
                     sse::MAX_EVENT_BYTES
                 ))));
             };
@@ -295,7 +296,7 @@ impl ResponseReader<'_> {
             }
         }
         match events.finish() {
-            Some(data) if !self.state.done => self.read_event(&data),
+            Some(data) if !self.state.is_done => self.read_event(&data),
             _ => Ok(None),
         }
     }
@@ -324,8 +325,8 @@ impl ResponseReader<'_> {
     fn read_event(&mut self, data: &str) -> io::Result<Option<ResponseError>> {
         if data.trim() == "[DONE]" {
             // This ends the stream, but does not prove that the reply is complete: a proxy that loses the model's last
-            // event still sends it.
-            self.state.done = true;
+            // event still sends `[DONE]`.
+            self.state.is_done = true;
             return Ok(None);
         }
         match output_parser::parse_value(data) {
@@ -336,8 +337,8 @@ impl ResponseReader<'_> {
     }
 
     fn read_value(&mut self, value: &Value) -> io::Result<Option<ResponseError>> {
-        if let Some(words) = error_body::event_error(value) {
-            return Ok(Some(ResponseError::Failed(words)));
+        if let Some(message) = error_body::event_error(value) {
+            return Ok(Some(ResponseError::Failed(message)));
         }
         match self.dialect {
             Dialect::Openai => openai::read_event(value, &mut self.state),
@@ -347,7 +348,7 @@ impl ResponseReader<'_> {
         let text = std::mem::take(&mut self.state.text);
         if !text.is_empty() {
             self.lines.text(&text)?;
-        } else if std::mem::take(&mut self.state.thought) {
+        } else if std::mem::take(&mut self.state.has_thought) {
             self.lines.alive()?;
         }
         Ok(None)
@@ -364,14 +365,14 @@ fn unexpected_response(written: &str) -> ResponseError {
     clippy::disallowed_methods,
     reason = "the stderr of a sender is a file of its call"
 )]
-fn write_stderr(words: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "{words}")
+fn write_stderr(line: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{line}")
 }
 
 /// Writer of JSON lines to stdout.
 struct JsonLines {
     out: io::Stdout,
-    /// Time of the last line.
+    /// Time at which the last line was written.
     last: Instant,
 }
 
@@ -397,8 +398,8 @@ impl JsonLines {
     fn text(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
         loop {
-            let (piece, later) = rest.split_at(rest.floor_char_boundary(MAX_LINE_TEXT_BYTES));
-            self.write(&json!({"type": "text", "text": piece}))?;
+            let (chunk, later) = rest.split_at(rest.floor_char_boundary(MAX_LINE_TEXT_BYTES));
+            self.write(&json!({"type": "text", "text": chunk}))?;
             if later.is_empty() {
                 return Ok(());
             }
@@ -415,7 +416,7 @@ impl JsonLines {
         }
     }
 
-    fn error(&mut self, words: &str) -> io::Result<()> {
-        self.write(&json!({"type": "error", "message": words}))
+    fn error(&mut self, message: &str) -> io::Result<()> {
+        self.write(&json!({"type": "error", "message": message}))
     }
 }

@@ -8,7 +8,7 @@ pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 pub(super) struct EventStream {
     line: Vec<u8>,
     data: Vec<u8>,
-    /// True if the last byte was CR, so that a following LF belongs to the same line end.
+    /// True if the last byte was CR, so that a following LF belongs to the same line ending.
     after_cr: bool,
 }
 
@@ -27,11 +27,11 @@ impl EventStream {
                 continue;
             }
             let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-            if self.line.len() + self.data.len() + piece.len() > MAX_EVENT_BYTES {
+            let (line_part, after) = rest.split_at(end.unwrap_or(rest.len()));
+            if self.line.len() + self.data.len() + line_part.len() > MAX_EVENT_BYTES {
                 return Err(EventTooLong);
             }
-            self.line.extend_from_slice(piece);
+            self.line.extend_from_slice(line_part);
             rest = after;
             if let Some((&ended, after)) = after.split_first() {
                 self.after_cr = ended == b'\r';
@@ -42,7 +42,7 @@ impl EventStream {
         Ok(events)
     }
 
-    /// Returns the data of an unterminated event at the end of the stream. It may be incomplete.
+    /// Returns the data of an unterminated event at the end of the stream, which may be incomplete.
     pub(super) fn finish(&mut self) -> Option<String> {
         self.end_line().or_else(|| self.end_event())
     }

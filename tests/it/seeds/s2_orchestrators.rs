@@ -403,7 +403,7 @@ fn prompt_too_long_for_codex_is_refused_before_sending() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AgentTooLarge, "{error}");
     assert!(
-        error.to_string().contains("the limit is 1048576"),
+        error.to_string().contains("but the limit is 1048576"),
         "{error}"
     );
     assert!(error.to_string().contains("nothing was sent"), "{error}");

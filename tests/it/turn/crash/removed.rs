@@ -73,7 +73,7 @@ fn ledger_removed_by_an_agent_is_restored() {
             );
             let fault = &run.last_line()["fault"];
             assert_eq!(fault["kind"], "AgentCrashed");
-            let words = "its folder in .agentd/calls was removed; the reply is lost";
+            let words = "the call's folder in .agentd/calls was removed; the reply is lost";
             assert!(
                 fault["message"].as_str().unwrap().contains(words),
                 "{fault}"
