@@ -25,13 +25,13 @@ pub struct AgentSpec {
     /// True if the agent can read and edit files with its own tools.
     #[serde(default = "default_true")]
     pub tools: bool,
-    /// Variables that it may see in addition to those that every agent may see.
+    /// Variables that the agent may see in addition to those that every agent may see.
     #[serde(default)]
     pub environment: Vec<NamePattern>,
-    /// Variables that it may never see; takes precedence over `environment`.
+    /// Variables that the agent may never see; takes precedence over `environment`.
     #[serde(default)]
     pub unset: Vec<NamePattern>,
-    /// Variables that are always set for it.
+    /// Variables that are always set for the agent.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Arguments that enforce a permission; they replace `{permissions}` in `argv`.
@@ -39,11 +39,11 @@ pub struct AgentSpec {
     /// Switches for the agent's own settings. `{name}` in `argv` is replaced by the arguments of a switch.
     #[serde(default)]
     pub switches: BTreeMap<String, Switch>,
-    /// Project files whose instructions the agent follows by itself, so the user must accept them first. A path with a
-    /// `/` at the end means all files below that folder.
+    /// Project files whose instructions the agent follows by itself. The user must accept them first. A path with a `/` at
+    /// the end means all files below that folder.
     #[serde(default)]
     pub obeys: Vec<String>,
-    /// Syntax in a prompt that the agent would expand by itself.
+    /// Syntax that the agent would expand in a prompt.
     #[serde(default)]
     pub expands: Vec<PromptExpansion>,
     /// Maximum prompt length in characters; `None` if there is no limit.
@@ -61,7 +61,7 @@ pub struct AgentSpec {
     /// Rules that classify failures of this agent; they come before the rules for all agents.
     #[serde(default)]
     pub ends: Vec<OutcomeRule>,
-    /// Vendor of its models; `None` if there are several.
+    /// Vendor of the agent's models; `None` if there are several.
     pub vendor: Option<String>,
     /// Extent to which this definition was tested.
     #[serde(default)]
@@ -101,13 +101,13 @@ pub enum PromptDelivery {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Permissions {
-    /// Disables all tools. If `None`, a call without tools uses `read_only`.
+    /// Arguments that disable all tools. If `None`, a call without tools uses `read_only`.
     pub no_tools: Option<Vec<Argument>>,
-    /// Allows reading only.
+    /// Arguments that allow reading only.
     pub read_only: Option<Vec<Argument>>,
-    /// Allows editing the working tree.
+    /// Arguments that allow editing the working tree.
     pub edit: Option<Vec<Argument>>,
-    /// Allows one command, in addition to `edit`; repeated for each command.
+    /// Argument that allows one command, added to `edit` for each allowed command.
     pub command: Option<Argument>,
 }
 
@@ -129,21 +129,21 @@ pub struct OutputSpec {
     /// Syntax of the output.
     #[serde(default)]
     pub kind: OutputKind,
-    /// Events and paths of the reply's text.
+    /// Rules that find the text of the reply.
     #[serde(default)]
     pub text: Vec<EventRule>,
     /// Separator between two texts.
     #[serde(default)]
     pub join: String,
-    /// Condition of the event that completes a reply.
+    /// Condition on the event that completes a reply.
     #[serde(default, rename = "final")]
     pub last: EventCondition,
-    /// Events that report a failure, and paths of the message.
+    /// Rules that find the error messages of a failure.
     #[serde(default)]
     pub error: Vec<EventRule>,
-    /// Conditions of events that show a tool call; `None` if the output does not show them.
+    /// Conditions on events that show a tool call; `None` if the output does not show tool calls.
     pub tools: Option<Vec<EventCondition>>,
-    /// Events and paths of token counts and cost.
+    /// Paths of token counts and cost.
     #[serde(default)]
     pub usage: UsageSpec,
     /// Exit codes that mean success.
@@ -182,7 +182,7 @@ pub enum OutputKind {
     /// Plain text: the reply and nothing else.
     #[default]
     Text,
-    /// One JSON value, an event or a list of events; the last value counts if there are several.
+    /// One JSON value, an event or a list of events; if there are several values, the last one is used.
     Json,
     /// One JSON event per line.
     Jsonl,
@@ -192,7 +192,7 @@ pub enum OutputKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UsageSpec {
-    /// Condition of the events that report usage, which are added up; `None` means the final event only.
+    /// Condition on the events whose usage is added up; `None` reads usage from the final event only.
     pub when: Option<EventCondition>,
     /// Prompt tokens.
     pub input: Option<PathList>,
@@ -215,20 +215,20 @@ pub struct UsageSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathList(pub Vec<JsonPath>);
 
-/// A rule that classifies a failed call. It applies if both its words and its exit code match.
+/// A rule that classifies a failed call. It applies if both a phrase and the exit code match.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeRule {
-    /// Outcome of the call. Its details, such as a retry delay, are read from the agent's message.
+    /// Outcome of the call. Details such as a retry delay are read from the agent's message.
     #[serde(deserialize_with = "CallOutcome::deserialize_reported")]
     pub end: CallOutcome,
-    /// Phrases of which one must occur, as whole words and in any case; empty matches every message.
+    /// Phrases, one of which must occur as whole words, ignoring case; an empty list matches every message.
     #[serde(default)]
     pub contains: Vec<String>,
     /// Texts that are searched.
     #[serde(default = "all_sources", rename = "in")]
     pub places: Vec<FailureSource>,
-    /// Exit codes of which one must match; empty matches every exit.
+    /// Exit codes, one of which must match; an empty list matches every exit.
     #[serde(default)]
     pub exit_codes: Vec<i32>,
 }
@@ -241,7 +241,7 @@ fn all_sources() -> Vec<FailureSource> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureSource {
-    /// The error message in its output, or the end of the output if there is no message.
+    /// The error message in the agent's output, or the end of the output if there is no message.
     Error,
     /// The end of stderr.
     Stderr,
@@ -307,7 +307,13 @@ impl AgentSpec {
         let permission_arguments: Vec<&Argument> = self
             .permissions
             .iter()
-            .flat_map(|given| [&given.no_tools, &given.read_only, &given.edit])
+            .flat_map(|permissions| {
+                [
+                    &permissions.no_tools,
+                    &permissions.read_only,
+                    &permissions.edit,
+                ]
+            })
             .flatten()
             .flatten()
             .collect();
@@ -338,23 +344,29 @@ impl AgentSpec {
         {
             return Some("`{permissions}` is not allowed in `permissions`".to_owned());
         }
-        let has_permissions = self.argv.iter().any(Argument::is_permissions);
-        if has_permissions != self.permissions.is_some() {
-            return Some(
-                "`permissions` needs `{permissions}` in `argv`, and the other way round".to_owned(),
-            );
+        let has_placeholder = self.argv.iter().any(Argument::is_permissions);
+        match (&self.permissions, has_placeholder) {
+            (Some(_), false) => {
+                return Some("`permissions` is set, but `argv` has no `{permissions}`".to_owned());
+            }
+            (None, true) => {
+                return Some("`argv` has `{permissions}`, but `permissions` is not set".to_owned());
+            }
+            (Some(_), true) | (None, false) => {}
         }
 
         let has_prompt_file = all_arguments
             .iter()
             .any(|argument| argument.has_placeholder("prompt_file"));
-        if has_prompt_file != (self.prompt == PromptDelivery::File) {
-            return Some(
-                "`prompt: file` needs `{prompt_file}` in `argv`, and the other way round"
-                    .to_owned(),
-            );
+        match (self.prompt, has_prompt_file) {
+            (PromptDelivery::File, false) => {
+                Some("`prompt: file` is set, but `argv` has no `{prompt_file}`".to_owned())
+            }
+            (PromptDelivery::Stdin, true) => {
+                Some("`argv` has `{prompt_file}`, but `prompt: file` is not set".to_owned())
+            }
+            (PromptDelivery::File, true) | (PromptDelivery::Stdin, false) => None,
         }
-        None
     }
 
     /// Returns a switch that has arguments but no placeholder in `argv`.

@@ -57,7 +57,7 @@ impl Agents {
     ///
     /// `ConfigInvalid` if the settings name an unknown agent or switch.
     pub fn switched(mut self, settings: &Switches) -> Result<Self> {
-        for (name, given) in settings {
+        for (name, positions) in settings {
             let Some(spec) = self.find(name) else {
                 let known: Vec<&str> = self.all().map(|spec| spec.name.as_str()).collect();
                 let message = format!("unknown agent `{name}` in the settings");
@@ -68,7 +68,7 @@ impl Agents {
                     )),
                 );
             };
-            if let Some(unknown) = given
+            if let Some(unknown) = positions
                 .keys()
                 .find(|switch| !spec.switches.contains_key(*switch))
             {
@@ -80,23 +80,24 @@ impl Agents {
                 };
                 let message = format!("agent `{name}` has no switch `{unknown}`");
                 return Err(Error::new(ErrorKind::ConfigInvalid, message)
-                    .with_hint(format!("its switches: {known}")));
+                    .with_hint(format!("switches of `{name}`: {known}")));
             }
         }
 
         for spec in self.specs_mut() {
-            let given = settings.get(&spec.name);
-            spec.set_switches(|name| given.and_then(|given| given.get(name)).copied());
+            let positions = settings.get(&spec.name);
+            spec.set_switches(|name| positions.and_then(|positions| positions.get(name)).copied());
         }
         Ok(self)
     }
 }
 
 impl AgentSpec {
-    /// Replaces the placeholder of each switch, and adds its variables and files.
-    fn set_switches(&mut self, given: impl Fn(&str) -> Option<bool>) {
+    /// Replaces the placeholder of each switch, and adds the variables and files of the switch. A switch without a
+    /// position in the settings has its default position.
+    fn set_switches(&mut self, find_position: impl Fn(&str) -> Option<bool>) {
         for (name, switch) in &mut self.switches {
-            switch.default = given(name).unwrap_or(switch.default);
+            switch.default = find_position(name).unwrap_or(switch.default);
             let position = if switch.default {
                 &switch.on
             } else {

@@ -1,4 +1,4 @@
-//! Agent definitions: the shipped ones, those of the user and those of the project.
+//! Agent definitions that are built in, of the user, and of the project.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, PromptExpansion};
 use crate::text::yaml::{self, WithPlace};
 
-/// Effective definitions: the shipped ones, overlaid by the user's file and the project's file, in this order.
+/// Effective definitions: the built-in ones, overlaid by the user's file and the project's file, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
     environment: Vec<NamePattern>,
@@ -30,7 +30,7 @@ pub struct Agents {
 pub enum AgentKind<'a> {
     /// A command.
     Command(&'a AgentSpec),
-    /// A model on an HTTP server.
+    /// A model served over HTTP.
     Http(&'a Provider),
 }
 
@@ -64,26 +64,26 @@ struct AgentsFile {
     agents: BTreeMap<String, WithPlace<AgentSpec>>,
     #[serde(default)]
     providers: BTreeMap<String, WithPlace<Provider>>,
-    /// Only in the shipped file: it describes the output of agentd's own HTTP sender.
+    /// Output of agentd's own HTTP sender; only allowed in the built-in file.
     http: Option<WithPlace<HttpSpec>>,
 }
 
 impl Agents {
-    /// Reads definitions.
+    /// Parses a definitions file. `origin` is its name in messages.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid`, with the place, if the file is invalid.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         Self::default().overlaid(text, origin)
     }
 
-    /// Returns these definitions overlaid by those of a file: its lists are added, its agents replace those of the
+    /// Returns these definitions overlaid by those of a file: the file's lists are added, its agents replace agents of the
     /// same name, and its rules for failures come first.
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place.
+    /// `ConfigInvalid`, with the place, if the file is invalid.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
         let file: AgentsFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {
@@ -174,14 +174,14 @@ impl Agents {
         self
     }
 
-    /// Returns the command of exactly this name.
+    /// Returns the definition of the command with exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.get(name)
     }
 
-    /// Returns the agent of a name such as `claude`, `claude:opus` or `ollama:llama3.2:3b`, and the model that the name
-    /// holds.
+    /// Returns the agent of a name such as `claude`, `claude:opus` or `ollama:llama3.2:3b`, and the model in the name;
+    /// `None` if the agent is unknown.
     #[must_use]
     pub fn known<'a>(&'a self, name: &'a str) -> Option<(AgentKind<'a>, Option<&'a str>)> {
         if let Some(spec) = self.find(name) {
@@ -196,7 +196,7 @@ impl Agents {
         Some((known, Some(model)))
     }
 
-    /// Returns the model of an agent: the one in its name, or the one that its definition names.
+    /// Returns the model of an agent: the one in its name, or the default of its definition.
     #[must_use]
     pub fn model<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         match self.known(name)? {
@@ -206,7 +206,7 @@ impl Agents {
         }
     }
 
-    /// Returns the syntax in a prompt that an agent would expand by itself.
+    /// Returns the syntax that an agent would expand in a prompt.
     #[must_use]
     pub fn expands(&self, name: &str) -> Vec<PromptExpansion> {
         match self.known(name) {
@@ -234,7 +234,7 @@ impl Agents {
         }
     }
 
-    /// Returns all commands for modification.
+    /// Returns mutable references to the definitions of all commands.
     pub(super) fn specs_mut(&mut self) -> impl Iterator<Item = &mut AgentSpec> {
         self.agents.values_mut()
     }
@@ -250,7 +250,7 @@ impl Agents {
         self.providers.values()
     }
 
-    /// Returns all commands, sorted by name.
+    /// Returns the definitions of all commands, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = &AgentSpec> {
         self.agents.values()
     }
@@ -312,10 +312,10 @@ impl Agents {
                 .ok()
                 .and_then(password_in_url)
                 .map(|password| password.as_bytes().to_owned());
-            let is_named = keys.contains(&&name)
+            let is_secret_name = keys.contains(&&name)
                 || self.secret_names.is_secret(&name)
                 || self.secrets.iter().any(|pattern| pattern.matches(&name));
-            if is_named || password.is_some() {
+            if is_secret_name || password.is_some() {
                 secrets.extend(password.map(|password| (name.clone(), password)));
                 secrets.push((name, value));
             }

@@ -1,4 +1,4 @@
-//! Commands that an agent may run, as the settings name them.
+//! Commands in the settings that an agent may run.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ const MAX_COMMAND_BYTES: usize = 200;
 
 /// Start of a command that an agent may run, such as `cargo test`.
 ///
-/// Agents use it as part of a pattern in their own syntax, so characters with a meaning in patterns are refused.
+/// Agents insert the text into a pattern of their own syntax, so characters with a meaning in patterns are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct AllowedCommand(pub(super) String);

@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// An argument, or several that belong together. They are omitted if they contain `{model}` and no model is set.
+/// An argument, or several that belong together. All of them are omitted if one contains `{model}` and no model is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument(pub Vec<String>);
 
 /// Values of the placeholders.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentValues<'a> {
-    /// Value of `{model}`; without one, arguments that need it are omitted.
+    /// Value of `{model}`; if `None`, arguments with this placeholder are omitted.
     pub model: Option<&'a str>,
     /// Value of `{prompt_file}`.
     pub prompt_file: &'a Path,
@@ -28,7 +28,7 @@ pub struct ArgumentValues<'a> {
 const PERMISSIONS_PLACEHOLDER: &str = "{permissions}";
 
 impl Argument {
-    /// Replaces the placeholders; returns no arguments if they need a model and none is set.
+    /// Replaces the placeholders. Returns no arguments if one contains `{model}` and no model is set.
     ///
     /// # Errors
     ///
@@ -42,13 +42,13 @@ impl Argument {
         texts.map(Option::unwrap_or_default)
     }
 
-    /// Returns true if it is the placeholder for the arguments of a permission.
+    /// Returns true if the argument is the placeholder `{permissions}`.
     #[must_use]
     pub fn is_permissions(&self) -> bool {
         self.0 == [PERMISSIONS_PLACEHOLDER]
     }
 
-    /// Returns true if it contains a placeholder of this name.
+    /// Returns true if the argument contains a placeholder of this name.
     pub(super) fn has_placeholder(&self, name: &str) -> bool {
         self.0
             .iter()
@@ -56,7 +56,7 @@ impl Argument {
     }
 
     /// Returns a message about the first unknown placeholder; `None` if there is none. `{command}` is valid only if
-    /// `in_command`: in the argument that allows a command.
+    /// `in_command` is true, which means in `command` of `permissions`.
     pub(super) fn find_problem(
         &self,
         is_switch: &impl Fn(&str) -> bool,
@@ -119,7 +119,7 @@ fn split_placeholders(text: &str) -> Vec<ArgumentSegment<'_>> {
     segments
 }
 
-/// Replaces the placeholders of a text in one pass; `None` if it needs a model and none is set.
+/// Replaces the placeholders of a text in one pass; `None` if it contains `{model}` and no model is set.
 fn fill_text(text: &str, values: &ArgumentValues<'_>) -> Result<Option<String>> {
     let mut filled = String::new();
     for segment in split_placeholders(text) {

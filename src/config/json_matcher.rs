@@ -73,7 +73,7 @@ impl EventCondition {
     }
 }
 
-/// A rule that reads a text from events: from those that match a condition, at a path.
+/// A rule that reads the text at a path from the events that match a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRule {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::models::{Budget, BudgetLimits};
 
-/// Maximum time that can be set, in seconds: a year, which can be added to any clock value.
+/// Maximum time that can be set, in seconds: one year. Adding it to the current time cannot overflow.
 pub(super) const MAX_SECONDS: u64 = 365 * 24 * 60 * 60;
 
 /// Maximum output limit that can be set: 1 TiB.
@@ -48,7 +48,7 @@ pub enum Containment {
     /// A guard process that kills all processes of the agent.
     #[default]
     Guard,
-    /// A PID namespace, which the kernel kills as a whole.
+    /// A PID namespace, whose processes the kernel kills all at once.
     Namespace,
 }
 

@@ -52,7 +52,7 @@ use crate::models::{AgentName, Budget, Mode, ModelSpec, NoncePolicy};
 pub struct Settings {
     /// Default pack; `None` if no file sets one.
     pub pack: Option<String>,
-    /// Controls if a verdict must carry the nonce of its turn.
+    /// Requirement that a verdict carries the nonce of its turn.
     pub verdict_nonce: NoncePolicy,
     /// If true, a missing mandatory variable is an error instead of a visible notice.
     pub strict: bool,
@@ -60,7 +60,7 @@ pub struct Settings {
     pub max_prompt_bytes: usize,
     /// Limits of the directory listing in a prompt.
     pub structure: StructureLimits,
-    /// Agents that are set for a mode.
+    /// Agent of a mode, where one is set.
     pub agents: BTreeMap<Mode, AgentName>,
     /// Commands that an agent may run in a mode with permission to edit.
     pub commands: BTreeMap<Mode, Vec<String>>,
@@ -163,7 +163,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place in the file.
+    /// `ConfigInvalid`, with the place, if the file is invalid.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
         let file: SettingsFile =
             toml::from_str(text).map_err(|error| invalid_file(text, origin, &error))?;

@@ -1,15 +1,15 @@
-//! HTTP servers of models: address, API dialect and the variable of the API key.
+//! Model servers with an HTTP API: address, API dialect and the variable that holds the API key.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{OutcomeRule, OutputSpec, TestExtent};
 
-/// Message for a `key` that is not the name of a variable.
+/// Problem of a `key` that is not the name of a variable.
 pub(super) const INVALID_KEY_NAME: &str =
     "`key` must be the name of an environment variable, in capitals, not the key itself";
 
-/// An HTTP server of models.
+/// A server that serves models over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
@@ -22,7 +22,7 @@ pub struct Provider {
     pub base_url: String,
     /// Name of the variable that holds the API key; `None` if the server needs no key.
     pub key: Option<String>,
-    /// Vendor of its models; `None` if there are several.
+    /// Vendor of the server's models; `None` if there are several.
     pub vendor: Option<String>,
     /// Maximum number of reply tokens to request. In the Anthropic dialect it applies only if the limit of the model is
     /// unknown.
@@ -39,9 +39,9 @@ pub struct Provider {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
-    /// Format of its stdout, in the same terms as for other agents.
+    /// Format of the sender's stdout.
     pub output: OutputSpec,
-    /// Rules that classify failures; they come before the rules for all agents.
+    /// Rules that classify failed requests; they come before the rules for all agents.
     pub ends: Vec<OutcomeRule>,
 }
 
@@ -69,7 +69,7 @@ impl Dialect {
         }
     }
 
-    /// Parses a name used in agents.yaml.
+    /// Parses a name used in agents.yaml; `None` if it is unknown.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Openai, Self::Anthropic, Self::Gemini]
@@ -78,7 +78,7 @@ impl Dialect {
     }
 }
 
-/// Returns true if an address without its scheme is `localhost` or a loopback IP address.
+/// Returns true if the host of an address without a scheme is `localhost` or a loopback IP address.
 fn is_loopback(address: &str) -> bool {
     let authority = address.split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

@@ -24,7 +24,7 @@ pub struct CheckCommand {
     pub name: String,
     /// One line for a shell.
     pub run: String,
-    /// Timeout; `None` means that of all checks.
+    /// Timeout; `None` uses [`ReviewSettings::timeout`].
     pub timeout: Option<Duration>,
     /// Tool of a security scan. The scan is skipped, without a failure, if the tool is not on `PATH`.
     pub tool: Option<String>,
@@ -57,7 +57,7 @@ impl CheckCommand {
 pub struct ReviewSettings {
     /// Checks to run; `None` detects them from the project's files.
     pub commands: Option<Vec<CheckCommand>>,
-    /// Timeout of a check.
+    /// Timeout of each check that does not set its own.
     pub timeout: Duration,
     /// Enables security scans.
     pub scans: bool,
@@ -88,7 +88,7 @@ pub struct ChangeSettings {
     pub tasks: TaskPace,
     /// Agents that all challenge a plan; if empty, the agent of the mode does.
     pub challengers: Vec<AgentName>,
-    /// Fate of the change's branch.
+    /// Fate of the change's branch when the change is archived.
     pub finish: BranchFinish,
 }
 
@@ -114,7 +114,7 @@ pub enum BranchFinish {
     Branch,
 }
 
-/// Settings of one mode, except its agent and its commands. `None` keeps the general setting.
+/// Settings of one mode, except its agent and its commands. A field that is `None` keeps the general setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModeSettings {
     /// Model of the mode's agent.
@@ -151,7 +151,7 @@ pub(super) struct ReviewTable {
 }
 
 impl ReviewTable {
-    /// Replaces the settings that the table contains.
+    /// Overwrites the review settings that this table sets.
     pub(super) fn overlay(self, review: &mut ReviewSettings) {
         if let Some(commands) = self.commands {
             review.commands = Some(commands.into_iter().map(|entry| entry.0).collect());
@@ -198,7 +198,7 @@ struct CheckTable {
     timeout_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
 }
 
-/// One line of text without control sequences, so that it is what a person sees.
+/// One line of text without control sequences, so that the user sees exactly the text that is used.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct ReadableLine(String);
@@ -214,7 +214,7 @@ impl TryFrom<String> for ReadableLine {
             return Ok(Self(line));
         }
         Err(format!(
-            "invalid command {line:?}: expected one line of printable text, at most {MAX_COMMAND_BYTES} bytes"
+            "invalid text {line:?}: expected one line of printable text, at most {MAX_COMMAND_BYTES} bytes"
         ))
     }
 }
@@ -261,7 +261,7 @@ pub(super) struct ChangeTable {
 }
 
 impl ChangeTable {
-    /// Replaces the settings that the table contains.
+    /// Overwrites the change settings that this table sets.
     pub(super) fn overlay(self, change: &mut ChangeSettings) {
         // `MAX_ROUNDS` fits into u32, so the conversion cannot fail.
         change.rounds = self
@@ -323,14 +323,14 @@ pub(super) struct ModeTable {
     idle_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
 }
 
-/// Permission that can be set: only the lowest, so that settings never extend the permission of a pack.
+/// Permission that settings can name: only the lowest one, so that settings never extend the permission of a pack.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum LoweredPermission {
     ReadOnly,
 }
 
-/// Name of a model, which agents receive as an argument.
+/// Name of a model that is passed to agents as an argument.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct ModelName(String);
@@ -352,7 +352,7 @@ impl TryFrom<String> for ModelName {
 }
 
 impl ModeTable {
-    /// Replaces the settings that the table contains.
+    /// Overwrites the settings of the mode that this table sets.
     pub(super) fn overlay(&self, mode: &mut ModeSettings) {
         let seconds = |number: BoundedNumber<1, MAX_SECONDS>| Duration::from_secs(number.0);
         mode.model = self

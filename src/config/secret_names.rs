@@ -67,7 +67,8 @@ fn split_words(name: &str) -> Vec<String> {
     words
 }
 
-/// Minimum length in bytes of a user in a URL without a password that is taken for a token, as in `https://TOKEN@host`.
+/// Minimum length in bytes at which the user name in a URL without a password is taken for a token, as in
+/// `https://TOKEN@host`.
 const MIN_TOKEN_BYTES: usize = 16;
 
 /// Returns the password, or the token, in a URL such as `redis://user:password@host/0`; `None` if there is none.

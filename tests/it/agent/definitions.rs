@@ -123,12 +123,12 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x, '{permissions}']}",
             3,
-            "and the other way round",
+            "`argv` has `{permissions}`, but `permissions` is not set",
         ),
         (
             "  a: {argv: [x], permissions: {edit: [y]}}",
             3,
-            "and the other way round",
+            "`permissions` is set, but `argv` has no `{permissions}`",
         ),
         (
             "  a: {argv: [x, '-p={permissions}'], permissions: {edit: [y]}}",
@@ -148,12 +148,12 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x], prompt: file}",
             3,
-            "`prompt: file` needs `{prompt_file}`",
+            "`prompt: file` is set, but `argv` has no `{prompt_file}`",
         ),
         (
             "  a: {argv: [x, '{prompt_file}']}",
             3,
-            "`prompt: file` needs `{prompt_file}`",
+            "`argv` has `{prompt_file}`, but `prompt: file` is not set",
         ),
         ("  a: {argv: [x], prompt: argument}", 3, "argument"),
         ("  a: {argv: [x], output: {kind: xml}}", 3, "xml"),
@@ -366,7 +366,7 @@ fn switch_adds_arguments_and_variables_and_has_a_default() {
     let unknown = agents().switched(&switches("a", "hers", true)).unwrap_err();
     assert_eq!(
         (unknown.kind(), unknown.hint()),
-        (ErrorKind::ConfigInvalid, Some("its switches: own"))
+        (ErrorKind::ConfigInvalid, Some("switches of `a`: own"))
     );
 
     let nobody = agents().switched(&switches("b", "own", true)).unwrap_err();
