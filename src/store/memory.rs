@@ -1,4 +1,4 @@
-//! Ledger in memory, lost when the process exits.
+//! Ledger in memory, which is lost when the process exits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ impl MemoryStore {
 impl MemoryLedger {
     /// Returns the session of a lease, or an error if the lease is void.
     fn find_leased(&mut self, lease: &Lease) -> Result<&mut MemorySession> {
-        let valid = |session: &&mut MemorySession| {
+        let is_valid = |session: &&mut MemorySession| {
             session
                 .held
                 .as_ref()
@@ -62,7 +62,7 @@ impl MemoryLedger {
         };
         self.sessions
             .get_mut(&lease.session)
-            .filter(valid)
+            .filter(is_valid)
             .ok_or_else(|| turn_index::void_lease_error(&lease.session))
     }
 }

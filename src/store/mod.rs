@@ -1,7 +1,7 @@
 //! The ledger: an append-only list of events for each session.
 //!
-//! [`SqliteStore`] keeps it in the project, [`MemoryStore`] in memory; implement [`Store`] to keep it elsewhere. Every
-//! method takes `&self` and is one transaction; ids and times are arguments.
+//! [`SqliteStore`] keeps the ledger in the project, [`MemoryStore`] in memory; implement [`Store`] to keep it elsewhere.
+//! Every method takes `&self` and is one transaction; ids and times are arguments.
 //!
 //! ```
 //! use agentd::models::{LeaseHolder, SessionId};
@@ -13,8 +13,8 @@
 //! # let me = LeaseHolder { name: "my program".to_owned(), process: agentd::agent::this_process() };
 //! # let now = SystemTime::now();
 //! let claim = store.claim(&session, &me, None, now)?;
-//! let ClaimResult::Granted(lease) = claim else { panic!("nobody else holds it") };
-//! // A second program does not get the session until it is released.
+//! let ClaimResult::Granted(lease) = claim else { panic!("the session is free") };
+//! // A second claim is refused until the session is released.
 //! assert!(matches!(store.claim(&session, &me, None, now)?, ClaimResult::Busy(_)));
 //! store.release(&lease)?;
 //! # Ok::<(), agentd::Error>(())
@@ -50,7 +50,7 @@ pub fn blob_id(bytes: &[u8]) -> BlobId {
 pub struct Lease {
     #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// Fencing token: a write under a lower one is refused.
+    /// Fencing token: a write with a lower token is refused.
     pub fence: u64,
 }
 
@@ -68,9 +68,9 @@ pub enum ClaimResult {
 pub struct LedgerEntry<'a> {
     /// Events, in order.
     pub events: &'a [Event],
-    /// Texts that these events or later ones refer to.
+    /// Texts that these events or later events refer to.
     pub blobs: &'a [&'a [u8]],
-    /// Limits for each `Called` among the events.
+    /// Limits that each `Called` event is checked against.
     pub budget: Budget,
 }
 
@@ -86,7 +86,7 @@ pub struct LedgerMarks {
 pub struct TurnQuery<'a> {
     /// Only turns of this session.
     pub session: Option<&'a SessionId>,
-    /// Maximum number of turns to return; the newest are kept.
+    /// Maximum number of turns to return; older turns are skipped.
     pub newest: usize,
 }
 
@@ -106,12 +106,12 @@ pub struct MeasurementQuery<'a> {
 /// An implementation appends an entry completely or not at all, and refuses every write under a lease that is no longer
 /// the newest of its session.
 pub trait Store: Send + Sync {
-    /// Claims a session for a holder. Succeeds if the session is free, or if its current lease has the fence `over`, which
-    /// takes it over from a holder that is known to be dead.
+    /// Claims a session for a holder. Succeeds if the session is free, or if its current lease has the fence `over`: this
+    /// takes the session over from a holder that is known to be dead.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` or `StorageFull` if the ledger cannot be read or written.
     fn claim(
         &self,
         session: &SessionId,
@@ -139,39 +139,39 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// `SessionBusy` if the lease is void, `LedgerChanged` if the session has events that were not recorded under the lease,
-    /// `BudgetExhausted` if a call among the events would exceed its budget, `LedgerUnusable` if an event names a missing
-    /// text or cannot follow those before it. Nothing is recorded then.
+    /// `BudgetExhausted` if a call would exceed a budget, `LedgerUnusable` if an event is out of order or refers to a missing
+    /// text. Nothing is recorded then.
     fn commit(&self, lease: &Lease, entry: &LedgerEntry<'_>, now: SystemTime) -> Result<()>;
 
     /// Returns a snapshot of the end of every session, for a later [`Self::check_unchanged`].
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn marks(&self) -> Result<LedgerMarks>;
 
-    /// Refuses a ledger that was edited since the snapshot: an agent runs as the same user and can write to the file.
+    /// Fails if the ledger was edited since the snapshot: an agent runs as the same user and can write to the file.
     ///
-    /// All events of the snapshot must still be there, the session of the lease must have no events but those recorded under
-    /// it, and the hashes of events that other processes have recorded since must continue the chain.
+    /// All events of the snapshot must still exist, the leased session must have no events that were not recorded under the
+    /// lease, and the hashes of events that other processes have recorded since must continue the chain.
     ///
     /// # Errors
     ///
-    /// `LedgerChanged`, with the first difference.
+    /// `LedgerChanged`, with the first difference; `LedgerUnusable` if the ledger cannot be read.
     fn check_unchanged(&self, lease: &Lease, marks: &LedgerMarks) -> Result<()>;
 
     /// Returns all events of a session, in order, each with the time at which it was recorded.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn events(&self, session: &SessionId) -> Result<Vec<(SystemTime, Event)>>;
 
     /// Returns the state of a session: the fold of its events.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// Those of [`Self::events`].
     fn state(&self, session: &SessionId) -> Result<State> {
         let events = self.events(session)?;
         Ok(State::fold(events.iter().map(|(_, event)| event)))
@@ -181,56 +181,56 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if the bytes do not match the id.
+    /// `LedgerUnusable` if the ledger cannot be read, or if the bytes do not match the id.
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>>;
 
     /// Returns turns, the newest last.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>>;
 
     /// Returns the ids of all sessions with at least one event, sorted.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn sessions(&self) -> Result<Vec<SessionId>>;
 
     /// Returns all sessions that are held, sorted by id.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn held(&self) -> Result<Vec<HeldSession>>;
 
     /// Returns the usage of a run, or of a session over all runs.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn spent(&self, scope: &BudgetScope<'_>) -> Result<BudgetUsage>;
 
-    /// Returns the usage of each agent in each session, sorted by session and agent.
+    /// Returns the usage of each agent and model in one session, or in all sessions if `None`; sorted by session and agent.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn usage(&self, session: Option<&SessionId>) -> Result<Vec<UsageRow>>;
 
-    /// Records a measurement, and deletes the oldest of the same agent, model and kind beyond [`MAX_MEASUREMENTS`].
+    /// Records a measurement. Of each agent, model and kind, only the newest [`MAX_MEASUREMENTS`] are kept.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` or `StorageFull` if the ledger cannot be written.
     fn measure(&self, measurement: &Measurement, now: SystemTime) -> Result<()>;
 
     /// Returns measurements, the newest last, each with its time.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     fn measurements(&self, wanted: &MeasurementQuery<'_>)
     -> Result<Vec<(SystemTime, Measurement)>>;
 }

@@ -51,7 +51,8 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if the ledger is damaged, was written by a newer version, or belongs to another user; `StorageFull`.
+    /// `LedgerUnusable` if the ledger is damaged, was written by a newer version, or belongs to another user; `StorageFull`
+    /// if the disk is full.
     pub fn open(root: &Path) -> Result<Self> {
         Self::open_as(root, "")
     }
@@ -96,17 +97,17 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// `LedgerUnusable` if the ledger cannot be read.
     pub fn id(&self) -> Result<String> {
         open::read_ledger_id(&self.connection())
     }
 
-    /// Checks all hashes, texts and derived rows. Returns a description of each difference, for each session only of its
-    /// first bad event.
+    /// Checks all hashes, texts and derived rows. Returns a description of each fault; of each session, only the first bad
+    /// event is reported.
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if it is so damaged that it cannot be read to the end.
+    /// `LedgerUnusable` if the ledger is so damaged that it cannot be read to the end.
     pub fn verify(&self) -> Result<Vec<String>> {
         let mut connection = self.connection();
         connection.deadline.renew(MAX_VERIFICATION);
@@ -184,7 +185,7 @@ fn newest_fence(connection: &Connection, session: &SessionId) -> Result<u64> {
     Ok(found.map_err(database_error)?.unwrap_or_default())
 }
 
-/// Describes events of a held session that another process has written or removed.
+/// Describes a held session whose events were edited by something other than this process.
 fn describe_foreign_events(session: &SessionId) -> String {
     format!("session `{session}` has events that this run did not record")
 }
@@ -218,7 +219,7 @@ enum Durability {
 fn write_transaction<T>(
     connection: &mut Connection,
     durability: Durability,
-    work: impl FnOnce(&Transaction<'_>) -> Result<T>,
+    write: impl FnOnce(&Transaction<'_>) -> Result<T>,
 ) -> Result<T> {
     let level = match durability {
         Durability::ProcessExit => "normal",
@@ -232,7 +233,7 @@ fn write_transaction<T>(
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(database_error)?;
 
-    let value = work(&transaction)?;
+    let value = write(&transaction)?;
     transaction.commit().map_err(database_error)?;
     Ok(value)
 }
@@ -312,8 +313,8 @@ impl Store for SqliteStore {
             .map_err(json_error)?;
 
         let mut connection = self.writer()?;
-        // Compressed before the transaction, because other processes wait while it lasts.
-        let (given, blobs) = new_blobs(&connection, entry.blobs)?;
+        // Compressed before the transaction, because other processes wait during the transaction.
+        let (entry_hashes, blobs) = new_blobs(&connection, entry.blobs)?;
 
         let is_transient = entry.events.iter().all(|event| match event {
             Event::Launched { .. } => true,
@@ -339,7 +340,7 @@ impl Store for SqliteStore {
 
             for id in entry.events.iter().flat_map(Event::texts) {
                 let is_present = match parse_blob_id(id) {
-                    Some(hash) => given.contains(&hash) || has_blob(transaction, &hash)?,
+                    Some(hash) => entry_hashes.contains(&hash) || has_blob(transaction, &hash)?,
                     None => false,
                 };
                 if !is_present {
@@ -385,10 +386,10 @@ impl Store for SqliteStore {
     }
 
     fn check_unchanged(&self, lease: &Lease, marks: &LedgerMarks) -> Result<()> {
-        // Puts a removed file back first, and refuses one that was replaced.
+        // Restores the ledger's file if it was removed, and fails if another ledger has replaced it.
         drop(self.writer()?);
 
-        // The page cache of the open connection may differ from the files: a new connection reads these.
+        // The page cache of the open connection may differ from the files, so a new connection reads the files.
         let folder = location::create_folder(&self.root)?;
         let mut fresh = open::open_ledger(&folder)?;
         fresh.deadline.renew(MAX_VERIFICATION);
@@ -420,7 +421,10 @@ impl Store for SqliteStore {
                 let body = tables::read_body(row, 1)?;
                 bytes += body.len();
                 if bytes > MAX_SESSION_BYTES {
-                    return Err(tables::conversion_error(1, "more than a session can have"));
+                    return Err(tables::conversion_error(
+                        1,
+                        "the events of the session are too large",
+                    ));
                 }
                 Ok((
                     turn_index::from_millis(row.get(0)?),
@@ -452,7 +456,7 @@ impl Store for SqliteStore {
         bytes
             .filter(|bytes| blake3::hash(bytes) == hash)
             .map(Some)
-            .ok_or_else(|| damaged_error(&format!("has lost the text {id}")))
+            .ok_or_else(|| damaged_error(&format!("contains a damaged text: {id}")))
     }
 
     fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>> {
@@ -592,12 +596,12 @@ struct StoredBlob<'a> {
     bytes: Cow<'a, [u8]>,
 }
 
-/// Returns the hashes of all texts, and rows for those that the ledger lacks, in the same order.
+/// Returns the hashes of all texts, and rows for the texts that are missing from the ledger, in their order.
 fn new_blobs<'a>(
     connection: &Connection,
     blobs: &[&'a [u8]],
 ) -> Result<(HashSet<Hash>, Vec<StoredBlob<'a>>)> {
-    let mut given = HashSet::new();
+    let mut hashes = HashSet::new();
     let mut missing = Vec::new();
     for bytes in blobs {
         if bytes.len() > compression::MAX_TEXT_BYTES {
@@ -607,7 +611,7 @@ fn new_blobs<'a>(
         }
 
         let id = blake3::hash(bytes);
-        if given.insert(id) && !has_blob(connection, &id)? {
+        if hashes.insert(id) && !has_blob(connection, &id)? {
             missing.push(StoredBlob {
                 id,
                 size: bytes.len(),
@@ -615,7 +619,7 @@ fn new_blobs<'a>(
             });
         }
     }
-    Ok((given, missing))
+    Ok((hashes, missing))
 }
 
 fn has_blob(connection: &Connection, hash: &Hash) -> Result<bool> {
@@ -633,7 +637,11 @@ fn parse_blob_id(id: &BlobId) -> Option<Hash> {
 }
 
 fn json_error(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::LedgerUnusable, "cannot write the record as JSON").with_source(error)
+    Error::new(
+        ErrorKind::LedgerUnusable,
+        "cannot serialize a record as JSON",
+    )
+    .with_source(error)
 }
 
 #[cfg(test)]
@@ -641,7 +649,7 @@ mod tests {
     use super::*;
     use crate::models::ProcessIdentity;
 
-    /// A disk of its own is more than every machine grants, so here the database is told to be full.
+    /// A test cannot fill a disk on every machine, so it lowers SQLite's page limit instead.
     #[test]
     fn what_does_not_fit_is_refused_and_the_next_entry_that_fits_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -661,7 +669,7 @@ mod tests {
             .claim(&session, &holder, None, SystemTime::UNIX_EPOCH)
             .unwrap()
         else {
-            panic!("nobody else is there");
+            panic!("the session is free");
         };
         let mut noise = vec![0; 100_000];
         blake3::Hasher::new().finalize_xof().fill(&mut noise);

@@ -14,7 +14,7 @@ use crate::models::{
     TurnStart, UsageRow,
 };
 
-/// Summary of a turn, with the calls that budgets are counted by.
+/// Summary of a turn, with its calls as budgets count them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexedTurn {
     pub(super) row: TurnRow,
@@ -26,7 +26,7 @@ pub(super) struct IndexedTurn {
 pub(super) struct IndexedCall {
     /// Number in the turn, from 1.
     pub(super) number: u64,
-    /// The run it belongs to.
+    /// Run that made the call.
     pub(super) run: String,
     /// Amount reserved until the call is answered.
     pub(super) reserved: Amount,
@@ -38,7 +38,7 @@ pub(super) struct IndexedCall {
 pub(super) struct ScopeTotal {
     /// Amount spent by answered calls plus the amount reserved by open ones.
     pub(super) amount: Amount,
-    /// Turns with a call.
+    /// Number of turns with at least one call.
     pub(super) turns: u64,
     /// Total duration of answered calls.
     pub(super) milliseconds: u64,
@@ -73,7 +73,7 @@ pub(super) trait TurnIndex {
 ///
 /// # Errors
 ///
-/// `BudgetExhausted` for a call that exceeds a budget, `LedgerUnusable` for an event that cannot follow those before it.
+/// `BudgetExhausted` for a call that exceeds a budget, `LedgerUnusable` for an event that is out of order.
 pub(super) fn index_event(
     index: &mut dyn TurnIndex,
     session: &SessionId,
@@ -209,7 +209,7 @@ fn open_call(
     index.save_turn(turn)
 }
 
-/// Refuses a call that would exceed the caps of a scope.
+/// Refuses a call that would exceed the budget of a scope.
 fn check_budget(
     scope: &BudgetScope<'_>,
     caps: &BudgetLimits,
@@ -230,7 +230,9 @@ fn check_budget(
         ErrorKind::BudgetExhausted,
         format!("the budget of {owner} allows {reason}"),
     )
-    .with_hint(format!("raise it under {table} in agentd/config.toml")))
+    .with_hint(format!(
+        "raise the limit under {table} in agentd/config.toml"
+    )))
 }
 
 /// Marks a call as answered and replaces its reserved amount by the amount spent.
@@ -248,7 +250,7 @@ fn close_call(index: &mut dyn TurnIndex, mut turn: IndexedTurn, answered: &CallE
         index.save_total(&scope, total)?;
     }
 
-    // The outcome of a turn is that of its last call, even if an earlier one is settled later.
+    // The outcome of a turn is that of its last call, even if an earlier call ends later.
     if turn
         .calls
         .last()
@@ -278,7 +280,7 @@ fn find_open_call(turn: &mut IndexedTurn, number: u64) -> Result<&mut IndexedCal
     call.ok_or_else(|| order_error(session, turn_number, &format!("has no open call {number}")))
 }
 
-/// Returns the error for an event that cannot follow those before it.
+/// Returns the error for an event that is out of order.
 fn order_error(session: &SessionId, turn: u64, what: &str) -> Error {
     let message = format!("turn {turn} of session `{session}` {what}");
     Error::new(ErrorKind::LedgerUnusable, message)
@@ -310,7 +312,7 @@ fn subtract_amounts(a: Amount, b: Amount) -> Amount {
     }
 }
 
-/// Sums the usage of turns by session, agent and model. Turns without a call are left out.
+/// Sums the usage of turns by session, agent and model. Turns without a call are skipped.
 pub(super) fn sum_usage(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
     let mut rows: BTreeMap<(SessionId, String, Option<String>), UsageRow> = BTreeMap::new();
     for turn in turns.filter(|turn| turn.calls > 0) {
@@ -335,22 +337,22 @@ pub(super) fn sum_usage(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
     rows.into_values().collect()
 }
 
-/// Returns the error for an event that names a text missing in the ledger.
+/// Returns the error for an event that refers to a text that is missing from the ledger.
 pub(super) fn missing_text_error(id: &BlobId) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
-        format!("the text {id} is missing in the ledger"),
+        format!("text {id} is missing from the ledger"),
     )
     .with_hint("this is a bug in agentd; the step was not recorded")
 }
 
-/// Returns the error for a lease that is void.
+/// Returns the error for a write under a lease that is void.
 pub(super) fn void_lease_error(session: &SessionId) -> Error {
     Error::new(
         ErrorKind::SessionBusy,
         format!("session `{session}` is no longer locked by this process"),
     )
-    .with_hint("another process took it over; see `agentd log`")
+    .with_hint("another process took the session over; `agentd log` shows its turns")
 }
 
 /// Converts a time to milliseconds since 1970; negative before it.

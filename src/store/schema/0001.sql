@@ -1,11 +1,11 @@
 -- The ledger, version 1. Times are milliseconds since 1970.
 
--- What tells this ledger from all others, in one row.
+-- Id of this ledger, in one row.
 CREATE TABLE ledger (
     id TEXT NOT NULL
 ) STRICT;
 
--- Sessions, who holds them, and where the chain of their events ends.
+-- Sessions, their holders, and the ends of their event chains.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -18,8 +18,8 @@ CREATE TABLE sessions (
 ) STRICT;
 CREATE INDEX sessions_held ON sessions (name) WHERE holder IS NOT NULL;
 
--- What happened. A body is JSON, or compressed JSON if it is long. Each row holds the hash of the one before it in
--- its session, and its own over everything that it says.
+-- Events. A body is JSON, or compressed JSON if it is long. `before` is the hash of the previous event of the session;
+-- `hash` covers all columns of the row and `before`.
 CREATE TABLE events (
     sequence INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id),
@@ -31,7 +31,7 @@ CREATE TABLE events (
     UNIQUE (session, number)
 ) STRICT;
 
--- Texts by the hash of their bytes. They are compressed if that makes them shorter than `size`.
+-- Texts by the hash of their bytes, compressed if that makes them shorter than `size`.
 CREATE TABLE blobs (
     number INTEGER PRIMARY KEY,
     id BLOB NOT NULL UNIQUE,
@@ -48,7 +48,7 @@ BEGIN SELECT RAISE(ABORT, 'texts are never changed'); END;
 CREATE TRIGGER blobs_are_not_removed BEFORE DELETE ON blobs
 BEGIN SELECT RAISE(ABORT, 'texts are never removed'); END;
 
--- What follows from the events, kept so that lists and budgets need not read them all. Ids grow as turns are started.
+-- Index derived from the events, so that lists and budgets need not read all events. Ids grow as turns are started.
 CREATE TABLE turns (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id),

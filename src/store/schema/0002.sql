@@ -1,5 +1,5 @@
--- The ledger, version 2: figures that were measured. They are no events: only the newest of each agent, model and kind
--- are kept. A figure is JSON.
+-- The ledger, version 2: measurements. They are not events: only the newest of each agent, model and kind are kept.
+-- A figure is JSON.
 CREATE TABLE measurements (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,

@@ -1,6 +1,5 @@
--- The ledger, version 3: one chain over the events of all sessions, in the order in which they were recorded. Each row
--- holds a hash over the event's own hash and the link before it, so an event or a session that is taken out of the
--- middle is missed by all that follow.
+-- The ledger, version 3: one hash chain over the events of all sessions, in the order in which they were recorded. Each
+-- row holds a hash of the event's hash and the previous link, so removing an event or a session breaks all later links.
 CREATE TABLE links (
     sequence INTEGER PRIMARY KEY REFERENCES events (sequence),
     hash BLOB NOT NULL

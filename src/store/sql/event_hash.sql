@@ -1,4 +1,4 @@
--- The hash of one event: name of the session, number.
+-- Hash of one event: name of the session, number.
 SELECT e.hash
 FROM events AS e
 JOIN sessions AS s ON s.id = e.session

@@ -1,4 +1,4 @@
--- All events of a session: its name.
+-- All events of a session: name of the session.
 SELECT at, body
 FROM events
 WHERE session = (SELECT id FROM sessions WHERE name = ?1)

@@ -1,4 +1,4 @@
--- Keeps a turn, new or changed. What it was started with does not change.
+-- Inserts or updates a turn. Mode, agent, model and start time never change.
 INSERT INTO turns (
     session, turn, mode, agent, model, started, calls,
     outcome, replied, verdict, fault, tokens, micro_dollars, milliseconds

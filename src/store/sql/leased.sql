@@ -1,4 +1,4 @@
--- The session that a lease is good for, and where the chain of its events ends: name, fence.
+-- Session of a valid lease, and the end of its event chain: name, fence.
 SELECT id, events, head
 FROM sessions
 WHERE name = ?1 AND fence = ?2 AND holder IS NOT NULL

@@ -1,4 +1,4 @@
--- Every event in the order in which it was recorded, with its link.
+-- All events in the order in which they were recorded, each with its link.
 SELECT e.number, s.name, e.hash, l.hash
 FROM events AS e
 LEFT JOIN links AS l ON l.sequence = e.sequence

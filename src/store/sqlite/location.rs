@@ -1,4 +1,4 @@
-//! Location of the ledger: a folder of the project that only its owner can read.
+//! Location of the ledger: a folder of the project that only the user can read.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -24,8 +24,8 @@ pub(super) fn file_id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 
-/// Returns true if a file is the ledger of a project. It is not opened: closing any file descriptor of a database
-/// releases the POSIX locks that this process holds on it.
+/// Returns true if a file is the ledger of a project. The ledger is not opened for that: closing any file descriptor of a
+/// database releases the POSIX locks that this process holds on the database.
 pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
     let found = folder_path(root)
         .ok()
@@ -54,13 +54,13 @@ pub(super) fn find_folder(root: &Path) -> Result<Option<PathBuf>> {
     Ok(check_ownership(&folder, LOCAL_FOLDER, Metadata::is_dir)?.then_some(folder))
 }
 
-/// Returns true if the folder has a ledger, which must be a regular file of this user.
+/// Returns true if a folder contains a ledger. Fails if the ledger is not a regular file that belongs to this user.
 pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
     check_ownership(&folder.join(LEDGER_NAME), &ledger_path(), Metadata::is_file)
 }
 
-/// Refuses anything but regular files of this user at the paths that SQLite opens along with the ledger: it would wait
-/// for a named pipe forever.
+/// Refuses anything but regular files of this user at the paths that SQLite opens along with the ledger: SQLite would wait
+/// forever for a named pipe.
 pub(super) fn check_companions(folder: &Path) -> Result<()> {
     for suffix in ["-journal", "-wal", "-shm"] {
         let path = folder.join(format!("{LEDGER_NAME}{suffix}"));
@@ -80,7 +80,7 @@ pub(super) fn check_companions(folder: &Path) -> Result<()> {
 )]
 pub(super) fn install_ledger(draft: TempPath, folder: &Path) -> io::Result<bool> {
     let folder_lock = File::open(folder)?;
-    // Without the lock, the files removed below could belong to a ledger that another process has just installed.
+    // Taken because the files removed below could belong to a ledger that another process has just installed.
     folder_lock.lock()?;
 
     let path = folder.join(LEDGER_NAME);
@@ -109,11 +109,11 @@ pub(super) fn ledger_path() -> String {
 
 /// Returns the error for a path that cannot be written.
 pub(super) fn write_error(name: &str, error: io::Error) -> Error {
-    let full = matches!(
+    let is_full = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     );
-    let (kind, hint) = if full {
+    let (kind, hint) = if is_full {
         (
             ErrorKind::StorageFull,
             "free disk space and try again; recorded data is kept",
@@ -129,7 +129,7 @@ pub(super) fn write_error(name: &str, error: io::Error) -> Error {
         .with_hint(hint)
 }
 
-/// Returns the path of the folder, which need not exist. Symbolic links in the path of the project are resolved.
+/// Returns the path of the ledger's folder, which need not exist. Symlinks in the path of the project are resolved.
 fn folder_path(root: &Path) -> Result<PathBuf> {
     let root = root.canonicalize().map_err(|error| {
         let message = format!("cannot open the folder `{}`", root.display());
@@ -138,8 +138,8 @@ fn folder_path(root: &Path) -> Result<PathBuf> {
     Ok(root.join(LOCAL_FOLDER))
 }
 
-/// Returns true if a path exists. It must have the right type, not be a symbolic link and belong to this user;
-/// permissions of group and others are removed.
+/// Returns true if a path exists, and removes the permissions of group and others. Fails if the path has the wrong type,
+/// is a symlink, or belongs to another user.
 fn check_ownership(
     path: &Path,
     name: &str,
@@ -152,11 +152,12 @@ fn check_ownership(
     };
 
     let refuse = |what: &str| {
-        Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}"))
-            .with_hint("it would hold prompts and replies; move it away and try again")
+        Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}")).with_hint(format!(
+            "move {name} away and try again: it would store private prompts and replies"
+        ))
     };
     if found.is_symlink() {
-        return Err(refuse("is a link"));
+        return Err(refuse("is a symlink"));
     }
     if !has_right_type(&found) {
         return Err(refuse("has the wrong file type"));

@@ -70,7 +70,7 @@ pub(super) struct LedgerConnection {
     pub(super) deadline: Deadline,
     /// Device and inode, which no other file has as long as this one is open.
     pub(super) file: FileId,
-    /// Path of the copy that was saved after another ledger has replaced this one.
+    /// Path of the copy of this ledger, saved when another ledger replaced it.
     pub(super) saved_copy: Option<String>,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn open_ledger(folder: &Path) -> Result<LedgerConnection> {
 }
 
 /// Refuses a database whose schema is not the one of its version. Version and schema are read in one transaction, because
-/// another process may be migrating it.
+/// another process may be migrating the database.
 fn check_schema(connection: &mut Connection) -> Result<()> {
     let snapshot = connection
         .transaction_with_behavior(TransactionBehavior::Deferred)
@@ -151,7 +151,7 @@ pub(super) fn create_ledger(folder: &Path, id: &str) -> Result<()> {
         .close()
         .map_err(|(_, error)| database_error(error))?;
 
-    // False if another process was faster; its ledger is used then.
+    // False if another process has installed a ledger first; that ledger is used then.
     location::install_ledger(draft.into_temp_path(), folder)
         .map(|_| ())
         .map_err(unwritable)
@@ -211,7 +211,7 @@ fn migrate(connection: &mut Connection, migrations: &[Migration<'_>]) -> Result<
     let update = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(database_error)?;
-    // Read again: another process may have migrated it while this one waited for the lock.
+    // The version is read again: another process may have migrated the database while this one waited for the lock.
     for (statements, step) in migrations.iter().skip(read_version(&update, migrations)?) {
         update.execute_batch(statements).map_err(database_error)?;
         step(&update)?;
@@ -236,7 +236,7 @@ fn read_version(connection: &Connection, migrations: &[Migration<'_>]) -> Result
     Ok(version)
 }
 
-/// Converts a number to a SQLite integer; too large ones become the maximum.
+/// Converts a number to a SQLite integer; numbers that are too large become the maximum.
 pub(super) fn to_sql_integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
@@ -250,7 +250,8 @@ pub(super) fn unusable_error(what: &str) -> Error {
 
 /// Returns the error for a ledger with content that agentd has not recorded.
 pub(super) fn damaged_error(what: &str) -> Error {
-    unusable_error(what).with_hint("restore a copy of it, or move it away to start a new one")
+    unusable_error(what)
+        .with_hint("restore a copy of the ledger, or move the ledger away to start a new one")
 }
 
 /// Converts an error of SQLite.

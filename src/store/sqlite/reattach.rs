@@ -25,7 +25,7 @@ pub(super) fn reattach(opened: &mut LedgerConnection, root: &Path) -> Result<()>
     let id = open::read_ledger_id(opened)?;
     let folder = location::create_folder(root)?;
     if !location::has_ledger(&folder)? {
-        // Another process may be faster; the id below shows whether it has put back the same ledger.
+        // Another process may be faster; the check of the id below detects a different ledger.
         let is_restored =
             location::install_ledger(write_copy(opened, &folder)?, &folder).map_err(write_error)?;
         if is_restored {

@@ -1,8 +1,8 @@
-//! Comparison of a ledger's schema with ours, before a row is read.
+//! Compares the schema of a ledger with the expected one, before a row is read.
 //!
 //! A repository can contain a ledger. A view in place of a table, or a trigger, is a program that SQLite runs when agentd
 //! reads or writes: a recursive query under the name `turns` never ends and takes all memory. So the schema must be
-//! exactly the one that our migrations create.
+//! exactly the one that the migrations create.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Maximum number of objects that a message names.
 const MAX_NAMED_OBJECTS: usize = 5;
 
-/// Maximum number of objects that are read; ours are fewer than 30.
+/// Maximum number of objects that are read; a ledger has fewer than 30.
 const MAX_OBJECTS: usize = 100;
 
 /// Statement that created each object of a schema, by type and name; `None` for an index that SQLite creates itself.
@@ -30,11 +30,11 @@ pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>
             .execute_batch(statements)
             .map_err(database_error)?;
     }
-    let ours = read_objects(&reference)?;
+    let expected = read_objects(&reference)?;
 
     let foreign: Vec<String> = found
         .iter()
-        .filter(|(key, sql)| ours.get(*key) != Some(sql))
+        .filter(|(key, sql)| expected.get(*key) != Some(sql))
         .map(|(key, _)| describe_object(key))
         .collect();
     if !foreign.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>
         )));
     }
 
-    let missing: Vec<String> = ours
+    let missing: Vec<String> = expected
         .keys()
         .filter(|key| !found.contains_key(*key))
         .map(describe_object)
@@ -77,16 +77,16 @@ fn describe_object((kind, name): &(String, String)) -> String {
     format!("the {} `{}`", kind.escape_debug(), name.escape_debug())
 }
 
-/// Joins the first names, and counts the rest.
+/// Joins the first [`MAX_NAMED_OBJECTS`] names, and counts the rest.
 fn join_first(names: &[String]) -> String {
-    let mut words = names
+    let mut joined = names
         .iter()
         .take(MAX_NAMED_OBJECTS)
         .cloned()
         .collect::<Vec<_>>()
         .join(", ");
     if names.len() > MAX_NAMED_OBJECTS {
-        words.push_str(&format!(" and {} more", names.len() - MAX_NAMED_OBJECTS));
+        joined.push_str(&format!(" and {} more", names.len() - MAX_NAMED_OBJECTS));
     }
-    words
+    joined
 }

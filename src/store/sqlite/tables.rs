@@ -12,7 +12,7 @@ use crate::models::{Amount, Event, HeldSession, Measurement, Mode, SessionId, Tu
 use crate::store::BudgetScope;
 use crate::store::turn_index::{self, IndexedCall, IndexedTurn, ScopeTotal, TurnIndex};
 
-/// Statement whose rows [`read_turn`] reads; a condition is appended.
+/// Statement whose rows [`read_turn`] reads; callers append a condition.
 pub(super) const SELECT_TURNS: &str = include_str!("../sql/turns.sql");
 
 /// A turn with its row id.
@@ -118,7 +118,8 @@ pub(super) fn read_measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, M
 pub(super) fn read_body(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     match row.get_ref(column)? {
         ValueRef::Blob(kept) => {
-            compression::decompress_body(kept).ok_or_else(|| conversion_error(column, "not a body"))
+            let body = compression::decompress_body(kept);
+            body.ok_or_else(|| conversion_error(column, "not a compressed event"))
         }
         value => Ok(value
             .as_str()
@@ -127,7 +128,7 @@ pub(super) fn read_body(row: &Row<'_>, column: usize) -> rusqlite::Result<String
     }
 }
 
-/// Parses the body of an event; `column` is for the error.
+/// Parses the body of an event. `column` is for the error message.
 pub(super) fn read_event(body: &str, column: usize) -> rusqlite::Result<Event> {
     serde_json::from_str(body).map_err(|error| conversion_error(column, error))
 }

@@ -74,7 +74,7 @@ fn verify_event_rows(
     verify_links(connection, faults)?;
 
     let derived = draft.into_changes();
-    // Without intact events there is nothing to compare with.
+    // Rows derived from damaged events would differ as well.
     if faults.is_empty() {
         compare_turns(connection, &derived, faults)?;
         compare_totals(connection, &derived, faults)?;
@@ -192,7 +192,7 @@ fn verify_chains(
         "SELECT session, number, at, body, before, hash FROM events ORDER BY session, number";
     for_each_row(connection, select, |row| {
         let Some(reading) = sessions.get_mut(&row.get(0)?) else {
-            faults.push("an event belongs to no session".to_owned());
+            faults.push("an event does not belong to a session".to_owned());
             return Ok(());
         };
         if reading.broken {
@@ -312,7 +312,7 @@ fn compare_turns(
 
     if stored != derived.turns.len() {
         faults.push(format!(
-            "{stored} turns are listed, but the events have {}",
+            "number of listed turns: {stored}; number of turns in the events: {}",
             derived.turns.len()
         ));
     }

@@ -243,7 +243,9 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 );
                 assert_eq!(
                     error.hint(),
-                    Some(&*format!("raise it under {table} in agentd/config.toml"))
+                    Some(&*format!(
+                        "raise the limit under {table} in agentd/config.toml"
+                    ))
                 );
                 assert_eq!(store.events(&lease.session).unwrap().len(), 6);
                 assert_eq!(store.spent(&BudgetScope::Run(&run)).unwrap(), before);

@@ -110,7 +110,7 @@ fn verify_names_the_first_changed_event() {
         ("DELETE FROM blobs WHERE number = 1", &named),
         (
             "PRAGMA foreign_keys = off; UPDATE sessions SET id = 9 WHERE id = 1",
-            "an event belongs to no session",
+            "an event does not belong to a session",
         ),
         (
             "UPDATE blobs SET bytes = x'00' WHERE size = 10000",
@@ -134,7 +134,7 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             "DELETE FROM calls; DELETE FROM turns",
-            "0 turns are listed, but the events have 2",
+            "number of listed turns: 0; number of turns in the events: 2",
         ),
         (
             "UPDATE totals SET tokens = 0 WHERE scope = 'run'",

@@ -107,15 +107,15 @@ fn links_and_special_files_are_not_opened() {
         folder.path().join(".agentd"),
     )
     .unwrap();
-    check_refused(folder.path(), ".agentd is a link");
+    check_refused(folder.path(), ".agentd is a symlink");
 
     let file = tempfile::tempdir().unwrap();
     fs::create_dir(file.path().join(".agentd")).unwrap();
     symlink(ledger(elsewhere.path()), ledger(file.path())).unwrap();
-    check_refused(file.path(), ".agentd/ledger.db is a link");
+    check_refused(file.path(), ".agentd/ledger.db is a symlink");
     fs::remove_file(ledger(file.path())).unwrap();
     symlink(file.path().join("nowhere"), ledger(file.path())).unwrap();
-    check_refused(file.path(), ".agentd/ledger.db is a link");
+    check_refused(file.path(), ".agentd/ledger.db is a symlink");
     fs::remove_file(ledger(file.path())).unwrap();
     fs::create_dir(ledger(file.path())).unwrap();
     check_refused(file.path(), ".agentd/ledger.db has the wrong file type");
@@ -126,7 +126,7 @@ fn links_and_special_files_are_not_opened() {
     let target = beside.path().join("target");
     for name in ["ledger.db-wal", "ledger.db-shm"] {
         symlink(&target, beside.path().join(".agentd").join(name)).unwrap();
-        check_refused(beside.path(), &format!(".agentd/{name} is a link"));
+        check_refused(beside.path(), &format!(".agentd/{name} is a symlink"));
         assert!(!target.exists());
         fs::remove_file(beside.path().join(".agentd").join(name)).unwrap();
     }
