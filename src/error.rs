@@ -14,12 +14,12 @@
 use std::error;
 use std::fmt;
 
-/// The result of every fallible function of this crate.
+/// Result with the error type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error with its kind, message, place, hint and cause.
 ///
-/// `{}` prints the message, `{:#}` adds the place with its source line, the causes and the hint.
+/// `{}` prints the message; `{:#}` adds the cause, the place with its source line, and the hint.
 pub struct Error(Box<ErrorDetails>);
 
 struct ErrorDetails {
@@ -76,7 +76,7 @@ pub enum ErrorKind {
     FileUnusable,
     /// The change or one of its files does not exist.
     ChangeNotFound,
-    /// The spec does not exist.
+    /// The spec, or the requirement of a spec, does not exist.
     SpecNotFound,
     /// The spec is invalid.
     SpecInvalid,
@@ -92,7 +92,7 @@ pub enum ErrorKind {
     AgentRateLimited,
     /// The agent does not accept a prompt of this size.
     AgentTooLarge,
-    /// The agent's reply was cut off.
+    /// The agent's reply is truncated.
     AgentCutOff,
     /// The model refuses to answer.
     AgentRefused,
@@ -114,7 +114,7 @@ pub enum ErrorKind {
     AgentLost,
     /// A read-only agent has changed files.
     AgentEdited,
-    /// The agent cannot be started because of its folder, its supervisor or its arguments.
+    /// The agent cannot be started, for example because of its folder, its guard or its arguments.
     AgentUnusable,
     /// The call would exceed a budget.
     BudgetExhausted,
@@ -148,7 +148,7 @@ pub enum ErrorKind {
     TurnNotFound,
     /// Another process holds the session, or the lease is void.
     SessionBusy,
-    /// The folder is not inside the work tree of a git repository.
+    /// The folder is not inside the working tree of a git repository.
     NotARepository,
     /// The repository has no commits.
     NoCommits,
@@ -161,7 +161,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns the name of the variant, as in JSON output; for a custom kind the given name.
+    /// Returns the name of the variant, as in JSON output; for [`Self::Custom`], the name that it holds.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -233,13 +233,13 @@ impl Place {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         let start = self.column.saturating_sub(MAX_SNIPPET_CHARS + 1);
-        let visible = |c: char| if c.is_control() { ' ' } else { c };
+        let replace_control = |c: char| if c.is_control() { ' ' } else { c };
         let shown: String = self
             .text
             .chars()
             .skip(start)
             .take(2 * MAX_SNIPPET_CHARS)
-            .map(visible)
+            .map(replace_control)
             .collect();
 
         let indent = " ".repeat(
@@ -247,8 +247,8 @@ impl Place {
                 .saturating_sub(1 + start)
                 .min(shown.chars().count()),
         );
-        let room = shown.chars().count().saturating_sub(indent.len());
-        let carets = "^".repeat(width.min(room).max(1));
+        let max_carets = shown.chars().count().saturating_sub(indent.len());
+        let carets = "^".repeat(width.min(max_carets).max(1));
 
         format!("\n{margin}--> {self}\n{margin} |\n{number} | {shown}\n{margin} | {indent}{carets}")
     }

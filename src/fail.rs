@@ -37,7 +37,7 @@ pub const CHANGE_POINTS: [&str; 8] = [
 ///
 /// # Errors
 ///
-/// None.
+/// Never fails.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn point(_name: &'static str) -> Result<()> {
@@ -48,7 +48,7 @@ pub(crate) fn point(_name: &'static str) -> Result<()> {
 #[cfg(debug_assertions)]
 static PASSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
-/// Aborts, fails or waits at a fail point if a test asks for it.
+/// Aborts, fails or waits at a fail point, as set by a test.
 ///
 /// `AGENTD_FAIL` holds `POINT=abort`, `POINT=error` or `POINT=until:PATH`, which waits until a file exists at `PATH`.
 /// `POINT@3=…` applies only to the third time that the process reaches the point. `AGENTD_FAIL_TRACE` names a file; the
@@ -60,7 +60,7 @@ static PASSED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::
 #[cfg(debug_assertions)]
 #[expect(
     clippy::disallowed_methods,
-    reason = "only tests set these, and a release build does not look"
+    reason = "only tests set these variables, and release builds ignore them"
 )]
 pub(crate) fn point(name: &'static str) -> Result<()> {
     use std::io::Write as _;
@@ -99,7 +99,7 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
         "abort" => process::abort(),
         "error" => Err(Error::new(
             ErrorKind::LedgerUnusable,
-            format!("the fail point `{name}` was asked to fail"),
+            format!("the fail point `{name}` is set to fail"),
         )),
         action => {
             if let Some(path) = action.strip_prefix("until:") {
@@ -110,8 +110,11 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
     }
 }
 
-/// Waits until a file exists. Aborts if it does not exist after ten minutes, so that a killed test leaves no
-/// process running.
+/// Maximum time that a process waits at a fail point.
+#[cfg(debug_assertions)]
+const MAX_WAIT: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Waits until a file exists. Aborts the process after [`MAX_WAIT`], so that a killed test leaves no process running.
 #[cfg(debug_assertions)]
 fn wait_for_file(path: &std::path::Path) {
     use std::time::{Duration, Instant};
@@ -119,7 +122,7 @@ fn wait_for_file(path: &std::path::Path) {
 
     let begun = Instant::now();
     while !path.exists() {
-        if begun.elapsed() > Duration::from_secs(600) {
+        if begun.elapsed() > MAX_WAIT {
             process::abort();
         }
         thread::sleep(Duration::from_millis(5));

@@ -1,6 +1,6 @@
 //! Safe reading of files: only regular files, up to a size, optionally only inside a folder, and UTF-8 for text.
 //!
-//! Both `pack/search_path.rs` and the room `ops` read files through this module, so the rules exist once.
+//! Packs and operations both read files through this module, so the rules exist once.
 //!
 //! ```
 //! use agentd::file::read_text;
@@ -26,18 +26,18 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it is not a readable UTF-8 text file of at most `limit` bytes.
+/// `FileUnusable` if the file is not a readable UTF-8 text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     read_limited(path, limit)?
         .map(|bytes| into_text(path, bytes))
         .transpose()
 }
 
-/// Reads a text file that must be inside a folder after all symbolic links are resolved.
+/// Reads a text file that must be inside a folder after all symlinks are resolved.
 ///
 /// # Errors
 ///
-/// Those of [`read_text`], and `FileUnusable` for a link that is broken or points out of the folder.
+/// Those of [`read_text`], and `FileUnusable` for a symlink that is broken or points outside of the folder.
 pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
     match resolve_inside(folder, path)? {
         Some(found) => found.read_text(limit),
@@ -45,10 +45,10 @@ pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option
     }
 }
 
-/// A file inside a folder, after all symbolic links were resolved.
+/// A file inside a folder, with all symlinks of its path resolved.
 ///
-/// Between resolving and opening, another process may replace a parent folder by a link. So the file is not opened by its
-/// path: each parent folder is opened relative to the one above it (`openat`), without following links.
+/// Between resolving and opening, another process may replace a parent folder by a symlink. So the file is not opened by
+/// its path: each parent folder is opened relative to the one above it (`openat`), without following symlinks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResolvedFile {
     folder: PathBuf,
@@ -58,7 +58,8 @@ pub struct ResolvedFile {
 }
 
 impl ResolvedFile {
-    /// Creates it from a path without links; `None` if the path is not below the folder. Messages use `shown`.
+    /// Creates a resolved file from a path without symlinks; `None` if the path is not below the folder. Messages show
+    /// `shown` instead of the path.
     #[must_use]
     pub fn at(folder: &Path, path: &Path, shown: &Path) -> Option<Self> {
         let folder = folder.canonicalize().ok()?;
@@ -70,11 +71,11 @@ impl ResolvedFile {
         })
     }
 
-    /// Reads its bytes; `None` if it was removed.
+    /// Reads the bytes of the file; `None` if the file was removed.
     ///
     /// # Errors
     ///
-    /// `FileUnusable` as for [`read_text`], and if a link has replaced a folder or the file.
+    /// `FileUnusable` as for [`read_bytes`], and if a symlink has replaced the file or a parent folder.
     pub fn read(&self, limit: u64) -> Result<Option<Vec<u8>>> {
         let path = &self.shown;
         // Opening a device can have side effects, so the file type is checked first.
@@ -91,11 +92,11 @@ impl ResolvedFile {
         }
     }
 
-    /// Reads its text; `None` if it was removed.
+    /// Reads the text of the file; `None` if the file was removed.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read`], and `FileUnusable` if it is not UTF-8 text.
+    /// Those of [`Self::read`], and `FileUnusable` if the file is not UTF-8 text.
     pub fn read_text(&self, limit: u64) -> Result<Option<String>> {
         self.read(limit)?
             .map(|bytes| into_text(&self.shown, bytes))
@@ -103,7 +104,8 @@ impl ResolvedFile {
     }
 }
 
-/// Opens a file for reading relative to the handles of its parent folders. No link is followed, not even for `folder`.
+/// Opens a file for reading, each part of its path relative to the opened parent folder. No symlink is followed, not even
+/// if `folder` is one.
 #[cfg(all(unix, feature = "run"))]
 fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     use nix::errno::Errno;
@@ -118,29 +120,29 @@ fn open_beneath(folder: &Path, relative: &Path) -> io::Result<File> {
     let search = OFlag::O_RDONLY;
     let folder_flags = search | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file_flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let opened = |result: nix::Result<_>| {
+    let explain_error = |result: nix::Result<_>| {
         result.map_err(|error| match error {
             Errno::ELOOP | Errno::ENOTDIR => {
-                io::Error::other("a parent folder was replaced by a link or a file")
+                io::Error::other("a part of the path was replaced by a symlink or a file")
             }
             error => io::Error::from(error),
         })
     };
 
-    let mut place = opened(open(folder, folder_flags, Mode::empty()))?;
+    let mut opened = explain_error(open(folder, folder_flags, Mode::empty()))?;
     let mut names = relative.components().peekable();
     while let Some(name) = names.next() {
         let Component::Normal(name) = name else {
-            return Err(io::Error::other("the path contains links or `..`"));
+            return Err(io::Error::other("the path is not a plain relative path"));
         };
         let flags = if names.peek().is_some() {
             folder_flags
         } else {
             file_flags
         };
-        place = opened(openat(&place, name, flags, Mode::empty()))?;
+        opened = explain_error(openat(&opened, name, flags, Mode::empty()))?;
     }
-    Ok(File::from(place))
+    Ok(File::from(opened))
 }
 
 /// Opens a file for reading. Without the feature `run`, `openat` is not available.
@@ -159,11 +161,13 @@ fn resolve_inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
         return Ok(None);
     }
     let Ok(target) = path.canonicalize() else {
-        return Err(unusable(path, "is a broken link"));
+        return Err(unusable(path, "is a broken symlink"));
     };
     let Some(found) = ResolvedFile::at(folder, &target, &target) else {
-        return Err(unusable(path, "is a link to a file outside of the project")
-            .with_hint("copy the file into the project: links to other files are not followed"));
+        return Err(
+            unusable(path, "is a symlink to a file outside of the project")
+                .with_hint("copy the file into the project: such symlinks are not followed"),
+        );
     };
     Ok(Some(found))
 }
@@ -172,7 +176,7 @@ fn resolve_inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` as for [`read_text`], but the content is not checked.
+/// `FileUnusable` if the file is not a readable regular file of at most `limit` bytes.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     read_limited(path, limit)
 }
@@ -194,13 +198,13 @@ fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 ///
-/// Those of the system, and `InvalidInput` if it is not a regular file.
+/// Fails if the file cannot be opened, with `InvalidInput` if it is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let check = |metadata: &Metadata| {
         if metadata.is_file() {
             return Ok(());
         }
-        let message = format!("{} is not a regular file", shown(path));
+        let message = format!("{} is not a regular file", quote_path(path));
         Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     };
     check(&path.metadata()?)?;
@@ -209,11 +213,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the bytes of an open file. Its path is for messages only.
+/// Reads the bytes of an open file. `path` is for messages only.
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it is not a regular file of at most `limit` bytes.
+/// `FileUnusable` if the file is not a readable regular file of at most `limit` bytes.
 pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
     let unreadable = |error| unusable(path, "cannot be read").with_source(error);
     let metadata = file.metadata().map_err(unreadable)?;
@@ -232,7 +236,7 @@ pub fn read_opened(path: &Path, file: File, limit: u64) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be listed.
+/// `FileUnusable` if the folder cannot be listed.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is where folders are listed"
@@ -255,7 +259,7 @@ pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` as for [`read_text_inside`], but the content is not checked.
+/// Those of [`read_bytes`], and `FileUnusable` for a symlink that is broken or points outside of the folder.
 pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     match resolve_inside(folder, path)? {
         Some(found) => found.read(limit),
@@ -273,10 +277,13 @@ pub fn is_missing(error: &io::Error) -> bool {
 }
 
 fn unusable(path: &Path, what: &str) -> Error {
-    Error::new(ErrorKind::FileUnusable, format!("{} {what}", shown(path)))
+    Error::new(
+        ErrorKind::FileUnusable,
+        format!("{} {what}", quote_path(path)),
+    )
 }
 
-fn shown(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     format!("`{}`", path.display().to_string().escape_debug())
 }
 
@@ -303,8 +310,8 @@ fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
     )
 }
 
-/// Opens a file for reading without blocking. Its type was checked before, but a named pipe may have replaced it since; the
-/// caller checks the type again.
+/// Opens a file for reading without blocking. The caller has checked the file's type before, but a named pipe may have
+/// replaced the file since, so the caller checks the type of the opened file again.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is where files are opened for reading"
@@ -354,7 +361,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder and a file that are replaced by links to others of the same name after they were resolved.
+    /// A folder and a file are replaced by symlinks to others of the same name after they were resolved.
     #[test]
     fn what_becomes_a_link_after_it_was_resolved_is_not_followed() {
         let place = tempfile::tempdir().unwrap();

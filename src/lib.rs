@@ -1,22 +1,22 @@
 //! Prompts from layers, any agent, a verdict you can trust.
 //!
 //! agentd composes prompts for language-model agents from layers, sends them to any agent, parses the replies tolerantly,
-//! and moves a process forward by rules that are data. The `agentd` command is a thin layer over this library: whatever it
-//! does, a few lines of Rust can do.
+//! and advances a process by rules that are data. The `agentd` command is a thin layer over this library: whatever it does,
+//! a few lines of Rust can do.
 //!
 //! Five types to start with:
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Pack`] | a process as data: modes, layers of the prompt, actions, verdicts, gates |
-//! | [`State`](models::State) | the state of a session: its mode, the work so far, the history |
-//! | [`PromptRequest`](compose::PromptRequest) | the input of one prompt: the user's text, files, a model |
+//! | [`Pack`] | a process as data: modes, prompt layers, actions, verdicts, gates |
+//! | [`State`](models::State) | current state of a session: mode, document, progress |
+//! | [`PromptRequest`](compose::PromptRequest) | input of one prompt: the user's text, files, a model |
 //! | [`Response`](models::Response) | a parsed reply: message, actions, updates, verdict |
-//! | [`TurnContext`](orchestrator::TurnContext) | what turns are taken with: project, ledger, agents, operations (feature `run`) |
+//! | [`TurnContext`](orchestrator::TurnContext) | shared dependencies of turns: project, ledger, agents, operations (feature `run`) |
 //!
 //! # Compose a prompt
 //!
-//! [`compose()`] fits the layers of a pack to the window of a model, and reports the length that each of them got.
+//! [`compose()`] fits the layers of a pack to the context window of a model, and reports the size of each layer.
 //!
 //! ```
 //! use agentd::compose::PromptRequest;
@@ -35,7 +35,8 @@
 //!
 //! # Parse a reply
 //!
-//! [`parse::parse`] returns for every input. Text is salvaged from anything; an action or a verdict must be clearly meant.
+//! [`parse::parse`] never fails. It recovers text from any input, but accepts an action or a verdict only if it is
+//! unambiguous.
 //!
 //! ```
 //! use agentd::models::Mode;
@@ -54,8 +55,8 @@
 //!
 //! # Drive an agent
 //!
-//! [`take_turn`](orchestrator::take_turn) does both and what is between them: it composes, calls the agent, parses, carries
-//! out what the reply may do, and records every step. An agent is a command, a model of a server, or a function:
+//! [`take_turn`](orchestrator::take_turn) composes a prompt, calls the agent, parses the reply, applies the effects that the
+//! mode allows, and records every step in the ledger. An agent is a command, a model served over HTTP, or a function:
 //!
 //! ```
 //! # #[cfg(feature = "run")] {
@@ -86,8 +87,8 @@
 //! # Run a change
 //!
 //! [`run_change`](orchestrator::run_change) takes turn after turn on a separate branch until the change is merged or
-//! needs a person. [`review_tree`](orchestrator::review_tree) reviews a working tree. Both take the same context;
-//! `examples/run_change.rs` and `examples/review.rs` are whole programs.
+//! needs the user. [`review_tree`](orchestrator::review_tree) reviews a working tree. Both take the same context;
+//! `examples/run_change.rs` and `examples/review.rs` are complete programs.
 //!
 //! ```no_run
 //! # #[cfg(feature = "run")]
@@ -125,7 +126,7 @@
 //! | none | the pure modules: [`text`], [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`], [`spec`] |
 //! | `run` | [`agent`], [`ops`], [`store`], [`orchestrator`], [`secret`]: processes, files, git, SQLite, HTTP |
 //! | `cli` (default) | the `agentd` binary |
-//! | `tokenizer` (default) | exact token counts; without it counts are estimates, and a program is about 30 MB smaller |
+//! | `tokenizer` (default) | exact token counts; without it, counts are estimates and the binary is about 30 MB smaller |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

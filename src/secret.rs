@@ -8,7 +8,7 @@
 //! assert_eq!(secrets.redact("c2stMTIzNDU2Nzg5MA=="), "[secret API_KEY]");
 //! ```
 //!
-//! The rooms for agents, the ledger and the terminal all use this module, so it belongs to none of them.
+//! Agents, the ledger and terminal output all use this module, so it is not part of one of their modules.
 //!
 //! The search skips characters that a terminal does not show: escape sequences, control characters and invisible
 //! characters would otherwise hide a secret that is readable on the screen. It also skips line breaks, with the
@@ -24,10 +24,10 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::text::invisible::is_invisible;
 use crate::text::terminal::{TerminalFilter, filter_terminal_text};
 
-/// Minimum length of a value, and of the start of a value at the end of a text, that is redacted.
+/// Minimum length of a redacted value, and of a truncated value at the end of a text.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Delimiters of markup. A secret can be split by tags between them.
+/// Delimiters of tags. Tags in the middle of a secret split it into parts.
 const MARKS: [char; 4] = ['<', '>', '[', ']'];
 
 /// Maximum number of bytes of a long text that are searched at once.
@@ -44,7 +44,7 @@ struct KnownSecrets {
     /// Length in bytes of the longest form.
     longest: usize,
     names: BTreeSet<String>,
-    /// Values as they are shown, without markup delimiters.
+    /// Visible characters of each value, without markup delimiters.
     values: Vec<(String, Replacement)>,
 }
 
@@ -56,22 +56,27 @@ type TextSpan = (usize, usize);
 
 impl Secrets {
     /// Creates the set of secrets from names and values. Values of less than 8 bytes are ignored: they are too common.
-    pub fn new(named: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
+    pub fn new(secrets: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         let mut forms: BTreeMap<String, Replacement> = BTreeMap::new();
         let mut names = BTreeSet::new();
         let mut values = Vec::new();
-        for (name, value) in named {
+        for (name, value) in secrets {
             if value.len() < MIN_SECRET_BYTES {
                 continue;
             }
-            let shown: Replacement = format!("[secret {name}]").into();
+            let replacement: Replacement = format!("[secret {name}]").into();
             names.insert(name);
             let text = String::from_utf8_lossy(&value);
-            values.push((searchable(&text).replace(MARKS, ""), Arc::clone(&shown)));
+            values.push((
+                keep_searchable(&text).replace(MARKS, ""),
+                Arc::clone(&replacement),
+            ));
             for form in encode_all(&value) {
-                let seen = searchable(&form);
-                if seen.len() >= MIN_SECRET_BYTES {
-                    forms.entry(seen).or_insert_with(|| Arc::clone(&shown));
+                let searched = keep_searchable(&form);
+                if searched.len() >= MIN_SECRET_BYTES {
+                    forms
+                        .entry(searched)
+                        .or_insert_with(|| Arc::clone(&replacement));
                 }
             }
         }
@@ -85,7 +90,7 @@ impl Secrets {
             .build(forms.iter().map(|(form, _)| form));
         let Ok(finder) = built else {
             // Happens only with more patterns than fit in 31 bits, which an environment cannot hold.
-            log::error!("too many secrets to redact");
+            log::error!("too many secrets: nothing is redacted");
             return Self(None);
         };
         let longest = forms.iter().map(|(form, _)| form.len()).max();
@@ -108,7 +113,7 @@ impl Secrets {
             .map(String::as_str)
     }
 
-    /// Replaces each secret in a text by `[secret NAME]`, also one that is cut off at the end of the text.
+    /// Replaces each secret in a text by `[secret NAME]`, including one that is truncated at the end of the text.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.0 else {
@@ -126,9 +131,9 @@ impl Secrets {
         let mut redacted = String::with_capacity(text.len());
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, others) = rest.split_at(rest.floor_char_boundary(MAX_CHUNK_BYTES));
-            redacted.push_str(&stream.push(piece));
-            rest = others;
+            let (chunk, later) = rest.split_at(rest.floor_char_boundary(MAX_CHUNK_BYTES));
+            redacted.push_str(&stream.push(chunk));
+            rest = later;
         }
         redacted.push_str(&stream.finish());
         if redacted == text {
@@ -137,16 +142,16 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
-    /// Redacts a complete reply, including secrets that its markup splits. Drivers of this crate redact the output that
-    /// they read, but scripted replies and replies of other drivers are not redacted before.
+    /// Redacts a complete reply, including secrets that are split by markup. Drivers of this crate redact the output that
+    /// they read; scripted replies and replies of other drivers arrive unredacted.
     #[must_use]
     pub fn redact_reply(&self, text: &str) -> String {
         let redacted = self.redact(text);
         self.redact_markup(&redacted).into_owned()
     }
 
-    /// Replaces secrets that the markup of a complete reply splits into parts: parsing a reply removes tags, thoughts and
-    /// CDATA marks, which would join the parts.
+    /// Replaces secrets that are split into parts by the markup of a complete reply. Parsing a reply removes tags, thoughts
+    /// and CDATA markers, which would join the parts.
     #[must_use]
     pub fn redact_markup<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = self.0.as_ref().filter(|_| text.contains(MARKS)) else {
@@ -154,28 +159,28 @@ impl Secrets {
         };
         let mut held = HeldText::new(LineReading::Joined);
         held.push(text);
-        let pieces: Vec<(TextSpan, &Replacement)> = known
+        let parts: Vec<(TextSpan, &Replacement)> = known
             .values
             .iter()
             .flat_map(|(value, name)| {
                 find_split_value(&held.seen, value)
                     .into_iter()
-                    .map(move |piece| (piece, name))
+                    .map(move |part| (part, name))
             })
             .collect();
-        if pieces.is_empty() {
+        if parts.is_empty() {
             return Cow::Borrowed(text);
         }
 
-        let mut raw_pieces: Vec<_> = pieces
+        let mut raw_parts: Vec<_> = parts
             .into_iter()
             .map(|((start, end), name)| (held.raw_start(start), held.raw_end(end), name))
             .collect();
-        raw_pieces.sort_by_key(|(start, end, _)| (*start, *end));
+        raw_parts.sort_by_key(|(start, end, _)| (*start, *end));
 
         let mut redacted = String::with_capacity(text.len());
         let mut at = 0;
-        for (start, end, name) in raw_pieces {
+        for (start, end, name) in raw_parts {
             if start >= at {
                 redacted.push_str(&text[at..start]);
                 redacted.push_str(name);
@@ -225,10 +230,11 @@ impl KnownSecrets {
     }
 }
 
-/// Replaces secrets in a text that arrives in chunks, wherever it is split.
+/// Replaces secrets in a text that arrives in chunks. A secret may be split between chunks.
 pub struct Redactor {
     secrets: Secrets,
-    /// One stage per reading, which the text passes in order. Each holds back a suffix that may be the start of a secret.
+    /// One stage per [`LineReading`]. The text passes through the stages in order; each holds back a suffix that may be the
+    /// start of a secret.
     stages: [HeldText; LineReading::ALL.len()],
 }
 
@@ -240,10 +246,10 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Adds a chunk, and returns the new text that cannot be part of a secret any more.
+    /// Adds a chunk. Returns the text that can no longer be part of a secret, with secrets replaced.
     #[must_use]
-    pub fn push(&mut self, piece: &str) -> String {
-        let mut shown = piece.to_owned();
+    pub fn push(&mut self, chunk: &str) -> String {
+        let mut shown = chunk.to_owned();
         if let Some(known) = &self.secrets.0 {
             for held in &mut self.stages {
                 held.push(&shown);
@@ -253,7 +259,7 @@ impl Redactor {
         shown
     }
 
-    /// Ends the text, and returns the rest.
+    /// Ends the text. Returns the text that was held back, with secrets replaced.
     #[must_use]
     pub fn finish(&mut self) -> String {
         let mut shown = String::new();
@@ -289,14 +295,14 @@ fn find_split_value(text: &str, value: &str) -> Vec<TextSpan> {
         }
         let end = start + run.len();
         let mut longer = Vec::new();
-        for (&length, pieces) in &reached {
+        for (&length, parts) in &reached {
             let rest = &value[length..];
             if run.starts_with(rest) {
-                found.extend(pieces.iter().cloned().chain([(start, start + rest.len())]));
+                found.extend(parts.iter().cloned().chain([(start, start + rest.len())]));
             } else if rest.starts_with(run) {
                 longer.push((
                     length + run.len(),
-                    pieces.iter().cloned().chain([(start, end)]).collect(),
+                    parts.iter().cloned().chain([(start, end)]).collect(),
                 ));
             }
         }
@@ -313,7 +319,7 @@ fn find_split_value(text: &str, value: &str) -> Vec<TextSpan> {
     found
 }
 
-/// A way to read a text in the search: the characters that are skipped next to a line break.
+/// Set of characters that the search skips next to a line break.
 ///
 /// One reading is not enough. A line of base64 can start with `+`, which is also the mark of an added line in a diff, and
 /// a secret can start with `n` after a backslash.
@@ -339,7 +345,7 @@ enum LinePosition {
     Words,
 }
 
-/// HeldText-back text of one stage: the raw text and the part of it that is searched.
+/// Text that a stage holds back: the raw text, and the characters of it that are searched.
 struct HeldText {
     reading: LineReading,
     raw: String,
@@ -349,10 +355,11 @@ struct HeldText {
     parts: Vec<ContiguousPart>,
     terminal: TerminalFilter,
     position: LinePosition,
+    /// True after a backslash.
     is_escaped: bool,
 }
 
-/// The offsets in both texts at which a contiguous part starts.
+/// Offsets in `seen` and in `raw` at which a contiguous part starts.
 struct ContiguousPart {
     seen: usize,
     raw: usize,
@@ -372,8 +379,8 @@ impl HeldText {
     }
 
     /// Adds a chunk of the text.
-    fn push(&mut self, piece: &str) {
-        for line in piece.split_inclusive('\n') {
+    fn push(&mut self, chunk: &str) {
+        for line in chunk.split_inclusive('\n') {
             let has_escapes = self.reading != LineReading::Joined
                 && (self.is_escaped || line.as_bytes().contains(&b'\\'));
 
@@ -385,18 +392,19 @@ impl HeldText {
         }
     }
 
-    /// Adds a line of which only the start and the line break can be skipped. This is the fast path.
+    /// Adds a line without escapes and invisible characters. This is the fast path: the search skips only the line's
+    /// indentation, its diff or quote mark, and its newline.
     fn push_plain(&mut self, line: &str) {
-        let left_out = line
+        let skipped_bytes = line
             .char_indices()
             .find(|(_, c)| !self.skips(*c))
             .map_or(line.len(), |(at, _)| at);
-        let (start, words) = line.split_at(left_out);
+        let (skipped, rest) = line.split_at(skipped_bytes);
 
-        self.raw.push_str(start);
-        self.keep(words.trim_end_matches('\n'));
+        self.raw.push_str(skipped);
+        self.keep(rest.trim_end_matches('\n'));
 
-        if words.ends_with('\n') {
+        if rest.ends_with('\n') {
             self.raw.push('\n');
             self.position = LinePosition::Start;
         }
@@ -410,7 +418,7 @@ impl HeldText {
             let shown = self.terminal.push(c_text).chars().next();
 
             match shown {
-                // `shown` can differ from `c`: a carriage return is shown as a line end.
+                // `shown` can differ from `c`: a carriage return is shown as a newline.
                 Some(shown) if !is_invisible(shown) && !self.skips(shown) => self.keep(c_text),
                 _ => self.raw.push(c),
             }
@@ -519,7 +527,8 @@ impl HeldText {
                 Some(name) => {
                     shown.push_str(&held.raw[raw_at..held.raw_start(cut)]);
                     shown.push_str(name);
-                    (at, raw_at) = (seen.len(), held.raw.len());
+                    at = seen.len();
+                    raw_at = held.raw.len();
                 }
                 None => {
                     at = seen[cut..]
@@ -578,7 +587,7 @@ impl HeldText {
 }
 
 /// Returns the characters of a text that are searched.
-fn searchable(text: &str) -> String {
+fn keep_searchable(text: &str) -> String {
     let mut held = HeldText::new(LineReading::Joined);
     held.push(text);
     held.seen
@@ -621,8 +630,8 @@ fn encode_all(value: &[u8]) -> Vec<String> {
     forms
 }
 
-/// Returns a text with the escapes of common JSON writers: the minimum, also `/`, also characters that are special in
-/// HTML, also all that is not ASCII, and every character.
+/// Returns a text as common JSON writers escape it: only what JSON requires, also `/`, also characters that are special
+/// in HTML, also non-ASCII characters, and every character.
 fn escape_json(text: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(text).to_string();
     let plain = quoted[1..quoted.len() - 1].to_owned();
@@ -637,12 +646,12 @@ fn escape_json(text: &str) -> Vec<String> {
     let upper: fn(u16) -> String = |unit| format!("\\u{unit:04X}");
     let mut forms = vec![plain.replace('/', "\\/"), plain.clone()];
     for digits in [lower, upper] {
-        let for_html = |c: char| matches!(c, '<' | '>' | '&' | '\'' | '=' | '+');
-        let escaped = |escapes: &dyn Fn(char) -> bool| -> String {
+        let is_html_special = |c: char| matches!(c, '<' | '>' | '&' | '\'' | '=' | '+');
+        let escape_if = |is_escaped: &dyn Fn(char) -> bool| -> String {
             plain
                 .chars()
                 .map(|c| {
-                    if escapes(c) {
+                    if is_escaped(c) {
                         units(c, digits)
                     } else {
                         c.to_string()
@@ -650,16 +659,16 @@ fn escape_json(text: &str) -> Vec<String> {
                 })
                 .collect()
         };
-        forms.push(escaped(&for_html));
-        forms.push(escaped(&|c| matches!(c, '<' | '>' | '&')));
-        forms.push(escaped(&|c| !c.is_ascii()));
-        forms.push(escaped(&|c| !c.is_ascii()).replace('/', "\\/"));
+        forms.push(escape_if(&is_html_special));
+        forms.push(escape_if(&|c| matches!(c, '<' | '>' | '&')));
+        forms.push(escape_if(&|c| !c.is_ascii()));
+        forms.push(escape_if(&|c| !c.is_ascii()).replace('/', "\\/"));
         forms.push(text.chars().map(|c| units(c, digits)).collect());
     }
     forms
 }
 
-/// Returns a text with the escapes of common XML writers: entities for text, for attributes, and numeric ones.
+/// Returns a text as common XML writers escape it: for element text, for attributes, and as numeric character references.
 fn escape_xml(text: &str) -> Vec<String> {
     let text_only = text
         .replace('&', "&amp;")
@@ -713,8 +722,8 @@ const STANDARD_ALPHABET: &[u8; 64] =
 const URL_SAFE_ALPHABET: &[u8; 64] =
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns the base64 symbols of a value that follows `before` (0 to 2) other bytes: if other bytes follow it, and if it
-/// is at the end, with and without padding.
+/// Returns the base64 forms of a value that comes after `before` (0 to 2) other bytes: one for a value that more bytes
+/// follow, and two for a value at the end, without and with padding.
 fn encode_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String> {
     let bytes: Vec<u8> = std::iter::repeat_n(0, before)
         .chain(value.iter().copied())
@@ -729,7 +738,7 @@ fn encode_base64(value: &[u8], before: usize, symbols: &[u8; 64]) -> Vec<String>
         encoded.extend((0..=chunk.len()).map(symbol));
     }
 
-    // The first and the last symbol may contain bits of the bytes around the value, so they are left out.
+    // The first and the last symbol may contain bits of the bytes around the value, so they are omitted.
     let first = (before * 8).div_ceil(6);
     let whole = bytes.len() * 8 / 6;
     let padding = "=".repeat((3 - bytes.len() % 3) % 3);

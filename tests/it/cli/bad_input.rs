@@ -305,7 +305,7 @@ fn links_out_of_the_project() {
         symlink(&secret, &link).unwrap();
         let stderr = project
             .run(&["prompt", "plan", "x", "--change", "c"])
-            .fails(3, &["is a link to a file outside of the project"]);
+            .fails(3, &["is a symlink to a file outside of the project"]);
         assert!(!stderr.contains("hunter2"));
         fs::remove_file(link).unwrap();
     }

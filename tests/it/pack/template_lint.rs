@@ -191,7 +191,7 @@ fn likely_mistakes_are_named() {
         "templates/system/BASE-plam.md: pack `sdd` has no mode `plam` (mode)",
         "templates/system/base-plan.md: invalid template name \"base-plan\" (readable)",
         "templates/system/BASE-review.md: templates/system/BASE-review.md is empty (readable)",
-        "is a broken link (readable)",
+        "is a broken symlink (readable)",
     ];
 
     for words in expected {
@@ -237,7 +237,7 @@ fn likely_mistakes_are_named() {
         .fails(4, &["is empty", "--built-in"]);
     project
         .run(&["prompt", "archive", "x"])
-        .fails(3, &["is a broken link"]);
+        .fails(3, &["is a broken symlink"]);
     let shown = project
         .run(&["template", "show", "review", "--built-in"])
         .ok();

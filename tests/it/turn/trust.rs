@@ -504,7 +504,7 @@ fn unreadable_definition_is_reported_and_the_rest_accepted() {
     assert_eq!(run.code, 1);
     assert!(
         run.stderr
-            .contains("is a link to a file outside of the project"),
+            .contains("is a symlink to a file outside of the project"),
         "{}",
         run.stderr
     );

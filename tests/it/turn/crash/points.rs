@@ -160,8 +160,7 @@ fn turn_failing_at_a_fail_point_gives_the_same_result() {
         if matches!(point, "writing" | "written") {
             // A file that cannot be written does not end a turn: it is reported, and keeps the
             // mode.
-            let words =
-                format!("cannot write {TARGET}: the fail point `{point}` was asked to fail");
+            let words = format!("cannot write {TARGET}: the fail point `{point}` is set to fail");
             assert!(
                 run.stderr.contains(&words) && run.stderr.contains("next       plan"),
                 "{}",
