@@ -1,4 +1,4 @@
-//! A turn in progress: its session, its prompt, and where it works.
+//! A turn in progress: its session, its prompt and its site.
 
 use super::call_files;
 use super::prepare::PreparedTurn;
@@ -14,15 +14,15 @@ use crate::pack::ModeSpec;
 
 /// A turn in progress.
 ///
-/// It can call no agent: [`AgentCalls`](super::call::AgentCalls) adds that. So recovery, retries and panels, which
-/// finish turns without a call, need no driver.
+/// It cannot call the agent; [`AgentCalls`](super::call::AgentCalls) does that. Recovery, retries and panels finish
+/// turns without a call, so they need no driver.
 pub(crate) struct ActiveTurn<'a> {
     pub(crate) session: Session<'a>,
     pub(crate) prepared: &'a PreparedTurn,
     pub(crate) site: &'a TurnSite,
-    /// Number of calls that were made for the turn.
+    /// Number of calls made for the turn, including those of earlier runs.
     pub(crate) calls: u64,
-    /// Number of calls among them that asked again for something the reply lacked.
+    /// Number of repair calls made in this run.
     pub(crate) repairs: u64,
     /// Warnings for the report.
     pub(crate) warnings: Vec<String>,
@@ -56,14 +56,15 @@ impl<'a> ActiveTurn<'a> {
             .mode(&self.prepared.started.mode)
     }
 
-    /// Returns the site of operations, with a state of the session.
+    /// Returns the site for operations, with `state` as the state of the session.
     pub(crate) fn operation_site<'s>(&'s self, state: &'s State) -> Site<'s> {
         let session = &self.session;
-        let named = Some(&session.lease.session).filter(|_| self.started().named);
-        self.site.operation_site(session.context, named, state)
+        let named_session = Some(&session.lease.session).filter(|_| self.started().named);
+        self.site
+            .operation_site(session.context, named_session, state)
     }
 
-    /// Returns the guard that compares the worktree before and after a call.
+    /// Returns the guard that compares the working tree before and after a call.
     pub(crate) fn read_only_guard(&self, call: u64) -> ReadOnlyGuard<'a> {
         let workspace = self.session.context.workspace;
         ReadOnlyGuard {
@@ -76,7 +77,8 @@ impl<'a> ActiveTurn<'a> {
         }
     }
 
-    /// Records events and the texts that they name. Files of a call that the ledger has now are removed.
+    /// Records events and the texts that they refer to. If the end of a call is recorded, the files of the call are
+    /// removed.
     pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         self.session.commit(events, blobs)?;
 

@@ -1,4 +1,4 @@
-//! From a parsed reply to recorded steps: permitted effects are selected and committed before any of them is executed.
+//! Applies a parsed reply: plans its permitted effects as steps, and commits them to the ledger before any step is run.
 
 use super::active_turn::ActiveTurn;
 use super::call::EndedCall;
@@ -17,7 +17,7 @@ use crate::models::{
 use crate::ops::Step;
 use crate::parse;
 
-/// A reply that was applied and recorded, with the steps that are still to be run.
+/// A reply that was applied and recorded, and the steps that remain to be run.
 pub(crate) struct AppliedReply {
     pub(crate) response: Response,
     pub(crate) verdict: Option<ReviewResult>,
@@ -28,7 +28,7 @@ pub(crate) struct AppliedReply {
 }
 
 impl AppliedReply {
-    /// Returns the report of the turn once its steps were run.
+    /// Returns the report of the turn, given the results of its steps.
     pub(crate) fn report(
         self,
         turn: &ActiveTurn<'_>,
@@ -46,10 +46,10 @@ impl AppliedReply {
     }
 }
 
-/// Applies a response: verdict, permitted effects, findings, steps. Commits them in one transaction, together with the
-/// call that the response came from.
+/// Applies a response: determines its verdict, permitted effects, findings and steps, and commits them in one
+/// transaction, together with the end of the `last` call.
 ///
-/// `findings` are those of the turn if they are known already; otherwise they are read from the response.
+/// `findings` are the findings of the turn, if they are already known; otherwise they are read from the response.
 pub(crate) fn apply_reply(
     turn: &mut ActiveTurn<'_>,
     reader: &ReplyReader<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn apply_reply(
     let state = &turn.session.state;
     let outcome = apply::apply(pack, state, may_edit_tree, &response, verdict)?;
 
-    // An opinion on a change has no effect but its verdict and its findings.
+    // A reviewer's opinion on a change has no effects except its verdict and its findings.
     let is_opinion = started.for_change.is_some();
     let effects = if is_opinion {
         Vec::new()
@@ -134,7 +134,7 @@ pub(crate) fn apply_reply(
     })
 }
 
-/// Applies a response and runs its steps, for a turn that called no agent now.
+/// Applies a response and runs its steps, for a turn that did not call its agent in this run.
 pub(crate) fn apply_and_run(
     turn: &mut ActiveTurn<'_>,
     reader: &ReplyReader<'_>,
@@ -146,14 +146,14 @@ pub(crate) fn apply_and_run(
     applied.report(turn, results)
 }
 
-/// Returns the effects but those that note findings: these are noted together, once all of them are known.
+/// Returns the effects except those that note findings. Findings are noted together, once all of them are known.
 fn without_findings(effects: Vec<Effect>) -> Vec<Effect> {
     let mut effects = effects;
     effects.retain(|effect| effect.operation != OperationId::FindingsNote);
     effects
 }
 
-/// Adds to the mode's report the findings that it does not have.
+/// Adds missing findings to the report of the mode.
 fn complete_report(
     turn: &ActiveTurn<'_>,
     findings: &[Finding],

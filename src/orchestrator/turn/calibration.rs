@@ -1,4 +1,4 @@
-//! Measurements of agents and models: recorded after calls, looked up for prompts.
+//! Measurements of agents and models, which are recorded after calls and looked up for prompts.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::orchestrator::clock;
 use crate::orchestrator::workspace::Workspace;
 use crate::store::{MeasurementQuery, Store};
 
-/// Returns the measurements of the agent and the model of a request. Without an agent, these are the model's with any
-/// agent, and only how well it follows the protocol.
+/// Returns the measurements of the agent and the model of a request. Without an agent, only the protocol compliance of
+/// the model is returned, measured with all agents.
 ///
 /// # Errors
 ///
-/// Those of the ledger, and `ConfigInvalid`.
+/// `ConfigInvalid` for invalid settings; also fails if the ledger cannot be read.
 pub fn measured(
     workspace: &Workspace,
     store: &dyn Store,
@@ -51,11 +51,11 @@ pub(crate) fn measured_of(
     Ok(ModelMeasurements::from_measurements(&all))
 }
 
-/// Returns the measurements of a model, by the agent that was called with it.
+/// Returns the measurements of a model, by agent.
 ///
 /// # Errors
 ///
-/// Those of the ledger.
+/// Fails if the ledger cannot be read.
 pub fn measured_agents(
     store: &dyn Store,
     model: &str,
@@ -92,7 +92,7 @@ fn find_measurements(
         .collect())
 }
 
-/// Returns the id of a model in the catalogue, so that measurements under all its names count together.
+/// Returns the catalogue id of a model, so that measurements under its aliases are counted together.
 fn catalogue_id(catalogue: &Catalogue, model: &str) -> String {
     catalogue
         .find(model)
@@ -105,7 +105,7 @@ fn without_model(agent: &str) -> &str {
     agent.split_once(':').map_or(agent, |(agent, _)| agent)
 }
 
-/// Records a measurement of an agent and its model. A failure is logged; the turn counts without it.
+/// Records a measurement of an agent and its model. An error is only logged: a turn must not fail because of it.
 pub(crate) fn record_figure(
     workspace: &Workspace,
     store: &dyn Store,
@@ -126,6 +126,6 @@ pub(crate) fn record_figure(
         )
     };
     if let Err(error) = record() {
-        log::warn!("cannot save calibration data of `{agent}`: {error}");
+        log::warn!("cannot save calibration data for `{agent}`: {error}");
     }
 }

@@ -1,4 +1,5 @@
-//! One call of an agent: recorded before it is made, watched while it runs, recorded when it ends.
+//! Calls of a turn to its agent. A call is recorded before the agent is started, watched while it runs, and recorded
+//! again when it ends.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,10 +26,10 @@ use crate::store::{BudgetScope, blob_id};
 /// Poll interval while an agent runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Seconds to wait for a rate-limited agent that does not say how long; doubled each time.
+/// Seconds to wait if a rate-limited agent does not report a wait time; doubled after every call.
 const DEFAULT_RETRY_SECONDS: u64 = 20;
 
-/// A call that has ended, and is not recorded yet.
+/// A call that has ended but is not recorded yet.
 #[derive(Debug)]
 pub(crate) struct EndedCall {
     turn: u64,
@@ -39,7 +40,7 @@ pub(crate) struct EndedCall {
 }
 
 impl EndedCall {
-    /// Returns the call as the ledger keeps it.
+    /// Returns the record of the call for the ledger.
     pub(crate) fn answered(&self) -> CallEnd {
         CallEnd {
             turn: self.turn,
@@ -56,18 +57,18 @@ impl EndedCall {
     }
 }
 
-/// One call to be made.
+/// A call to be made.
 struct CallRequest<'a> {
     why: CallReason,
     tools: Tools,
     prompt: &'a str,
-    /// Parts of the prompt as the ledger keeps them; empty if they are those of the turn.
+    /// Recorded segments of the prompt; empty if it is the prompt of the turn.
     segments: Vec<SegmentRef>,
-    /// Amount reserved for it in the budgets.
+    /// Amount reserved for the call in the budgets.
     reserved: Amount,
 }
 
-/// The calls of a turn to its agent.
+/// Calls the agent of a turn.
 pub(crate) struct AgentCalls<'t, 'a> {
     pub(crate) turn: &'t mut ActiveTurn<'a>,
     driver: &'t dyn Driver,
@@ -78,7 +79,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         Self { turn, driver }
     }
 
-    /// Calls the agent for the turn's reply. Calls it again if it is rate limited and the wait is short enough.
+    /// Calls the agent for the reply of the turn. If the agent is rate limited, waits and retries, up to `max_wait` in
+    /// total.
     pub(crate) fn ask(&mut self, mut opening: Vec<Event>) -> Result<EndedCall> {
         let prepared = self.turn.prepared;
         let started = &prepared.started;
@@ -116,13 +118,14 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             let CallOutcome::RateLimited { retry_after } = answer.reply.end else {
                 return Ok(answer);
             };
-            // An agent that could edit files and has said something may have done half of its work.
-            let has_said_something = !answer.reply.text.trim().is_empty();
-            if started.permission == Permission::Edit && has_said_something {
+            // An agent that can edit files and has written output may have edited some already, so it is not called
+            // again.
+            let has_output = !answer.reply.text.trim().is_empty();
+            if started.permission == Permission::Edit && has_output {
                 return Ok(answer);
             }
 
-            // An agent may name any time, any number of times.
+            // The wait time comes from the agent and may be any number, so the sums saturate.
             let wait = retry_after.unwrap_or(pause).max(1);
             waited = waited.saturating_add(wait);
             pause = pause.saturating_mul(2);
@@ -139,14 +142,14 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 .session
                 .pause(Duration::from_secs(wait), &mut Heartbeat::new())?
             {
-                // The call is recorded already; only the wait is stopped.
+                // The call is already recorded; only the wait was stopped.
                 let stopped = self.stopped_error("rate limited before");
                 return stopped.map_or(Ok(answer), Err);
             }
         }
     }
 
-    /// Returns the events that start the turn: the turn itself, and the results of the operations before it.
+    /// Returns the first events of the turn: its start, and the results of the operations before it.
     fn start_events(&self) -> Vec<Event> {
         let prepared = self.turn.prepared;
         let turn = prepared.started.turn;
@@ -164,7 +167,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         events
     }
 
-    /// Returns the texts that the events at the start of the turn name.
+    /// Returns the texts that the events of [`Self::start_events`] refer to.
     fn start_blobs(&self) -> Vec<&'a [u8]> {
         let prepared = self.turn.prepared;
         let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
@@ -184,7 +187,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .collect()
     }
 
-    /// Returns an error if the user stopped the run while no agent was running.
+    /// Returns an error if the user has asked the run to stop; `why` completes the message.
     fn stopped_error(&self, why: &str) -> Option<Error> {
         let started = self.turn.started();
         let session = &self.turn.session;
@@ -193,8 +196,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .filter(|_| session.context.run.stop.asked() > 0)
     }
 
-    /// Calls the agent for something that its reply lacks. A verdict is asked for without tools: it may depend on
-    /// nothing but the reply in the prompt.
+    /// Makes a repair call for missing parts of the reply. A missing verdict is requested without tools, so that it
+    /// depends only on the reply, which the prompt contains.
     pub(crate) fn repair(&mut self, prompt: &str, kind: RepairKind) -> Result<EndedCall> {
         let segment = SegmentRef {
             block: "repair".to_owned(),
@@ -247,7 +250,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
 
         let why = request.why;
         self.record_call(call, request, events, blobs)?;
-        let marks = context.store.marks()?;
+        let ledger_marks = context.store.marks()?;
         self.turn.calls = call;
         fail::point("called")?;
         run.report(ProgressEvent::Called { call, why });
@@ -292,20 +295,20 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             }
         };
 
-        // wait for its end, and refuse its reply if the ledger was edited meanwhile
+        // wait for the agent to end, and discard its reply if the ledger was edited meanwhile
         let followed = self.follow(running.as_mut(), call);
         drop(running);
         let reply = match followed {
             Err(error) if error.kind() == ErrorKind::LedgerChanged => {
-                return Err(refuse_reply(context.workspace, &folder, error));
+                return Err(discard_reply(context.workspace, &folder, error));
             }
             followed => followed?,
         };
         if let Err(error) = context
             .store
-            .check_unchanged(self.turn.session.lease, &marks)
+            .check_unchanged(self.turn.session.lease, &ledger_marks)
         {
-            return Err(refuse_reply(context.workspace, &folder, error));
+            return Err(discard_reply(context.workspace, &folder, error));
         }
         let reply = guard.after(snapshot.as_ref(), reply, None)?;
         let text = context.workspace.secrets.redact_reply(&reply.text);
@@ -335,7 +338,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         })
     }
 
-    /// Records that the agent is about to be called, together with the events and texts that belong to it.
+    /// Records that the agent is about to be called, together with `events` and their texts.
     fn record_call(
         &mut self,
         call: u64,
@@ -363,7 +366,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         self.turn.commit(&events, blobs)
     }
 
-    /// Records the agent's process, and waits for its end.
+    /// Records the process of the agent, and waits until it ends.
     fn follow(&mut self, running: &mut dyn RunningCall, call: u64) -> Result<Reply> {
         fail::point("launched")?;
         if let Some(process) = running.process() {
@@ -378,12 +381,13 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         self.wait_for_end(running)
     }
 
-    /// Waits for the agent's end, hands its text to the watcher, and stops it when the run is stopped.
+    /// Waits until the agent ends. Meanwhile, reports its output as progress events, renews the lease, and stops the
+    /// agent if the run is asked to stop.
     fn wait_for_end(&self, running: &mut dyn RunningCall) -> Result<Reply> {
         let session = &self.turn.session;
         let run = session.context.run;
         let mut heartbeat = Heartbeat::new();
-        let mut stopped = 0;
+        let mut handled_stops = 0;
         loop {
             let reply = running.wait(POLL_INTERVAL)?;
             let text = running.said();
@@ -394,16 +398,17 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 return Ok(reply);
             }
 
-            let asked = run.stop.asked();
-            if asked > stopped {
-                running.stop(asked > 1);
-                stopped = asked;
+            let stop_requests = run.stop.asked();
+            if stop_requests > handled_stops {
+                running.stop(stop_requests > 1);
+                handled_stops = stop_requests;
             }
             heartbeat.beat(session)?;
         }
     }
 
-    /// Returns the limits of a call: those of the mode or the run, and no more time than its budgets leave.
+    /// Returns the limits of a call: those of the mode, or else those of the run, with the time limit reduced to what
+    /// is left of the time budgets.
     fn limits(&self) -> Result<Limits> {
         let session = &self.turn.session;
         let context = session.context;
@@ -415,12 +420,12 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .get(&self.turn.started().mode);
         let mut limits = mode.map_or(run.limits, |mode| mode.limits(run.limits));
 
-        let of_run = (run.budget.run.seconds, BudgetScope::Run(&run.id));
-        let of_session = (
+        let run_cap = (run.budget.run.seconds, BudgetScope::Run(&run.id));
+        let session_cap = (
             run.budget.session.seconds,
             BudgetScope::Session(&session.lease.session),
         );
-        for (cap, scope) in [of_run, of_session] {
+        for (cap, scope) in [run_cap, session_cap] {
             if let Some(cap) = cap {
                 let left = cap.saturating_sub(context.store.spent(&scope)?.seconds);
                 limits.wall = limits.wall.min(Duration::from_secs(left.max(1)));
@@ -429,7 +434,8 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         Ok(limits)
     }
 
-    /// Returns the amount that budgets count for a call: the one that the agent reports, otherwise an estimate.
+    /// Returns the amount that a call counts in the budgets: the usage that the agent reports, with estimates for
+    /// values that it does not report.
     fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
         let was_refused = matches!(
             reply.end,
@@ -459,9 +465,9 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
     }
 }
 
-/// Discards the reply of a call after which the ledger could not be checked, so that a recovery of the session does not
-/// find a reply that counts. A ledger that was edited, or that cannot be read any more, is refused by later runs.
-fn refuse_reply(workspace: &Workspace, folder: &Path, error: Error) -> Error {
+/// Removes the files of a call after which the ledger was found edited or could not be read, so that a later recovery
+/// does not use the reply. The ledger itself is marked as not trusted, so that later runs refuse it.
+fn discard_reply(workspace: &Workspace, folder: &Path, error: Error) -> Error {
     agent::discard(folder);
     if matches!(
         error.kind(),
@@ -478,7 +484,7 @@ pub(crate) fn record_answer(turn: &mut ActiveTurn<'_>, answer: &EndedCall) -> Re
     turn.commit(&[answered], &[answer.reply.text.as_bytes()])
 }
 
-/// Returns the end of a call whose agent could not be started; it has cost nothing.
+/// Returns the end of a call whose agent could not be started. Nothing was spent.
 fn not_started(turn: u64, call: u64, detail: String) -> EndedCall {
     let reply = Reply {
         end: CallOutcome::Crashed {

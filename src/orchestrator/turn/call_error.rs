@@ -1,10 +1,11 @@
-//! Errors for calls to agents that failed, with the command that helps.
+//! Errors for failed calls to agents, with hints.
 
 use crate::error::Error;
 use crate::models::CallOutcome;
 
-/// Returns the outcome of a call as an error with a hint; `None` if the call went well. `detail` is the agent's own
-/// explanation, or empty. `turn` is the turn as commands take it, such as `add-login/3`.
+/// Returns the error for the outcome of a call, with a hint; `None` if the call succeeded.
+///
+/// `turn` is the name of the turn, such as `add-login/3`. `detail` is the error message of the agent, or empty.
 pub(crate) fn call_error(
     outcome: &CallOutcome,
     agent: &str,
@@ -24,7 +25,7 @@ pub(crate) fn call_error(
     Some(Error::new(kind, message).with_hint(hint(outcome, turn)))
 }
 
-/// Returns a predicate about the agent, such as `is not logged in`.
+/// Describes an outcome in words that follow the name of the agent, such as `is not logged in`.
 fn describe(outcome: &CallOutcome) -> String {
     let text = match outcome {
         CallOutcome::Ok => "answered",
@@ -68,7 +69,7 @@ fn describe(outcome: &CallOutcome) -> String {
             return format!("wrote more than {limit} bytes and was stopped");
         }
         CallOutcome::Stopped => "was stopped",
-        CallOutcome::Lost => "had not finished when the program ended",
+        CallOutcome::Lost => "had not finished when agentd exited",
         CallOutcome::Edited { files, first } => return describe_edits(*files, first),
     };
     text.to_owned()
@@ -85,13 +86,13 @@ fn describe_edits(files: u64, first: &[String]) -> String {
     format!("is read-only, but {files} {were} changed: {paths}{more}")
 }
 
-/// Returns the command or setting that helps.
+/// Returns the hint for an outcome: a command to run or a setting to change.
 fn hint(outcome: &CallOutcome, turn: &str) -> String {
     let session = turn.split('/').next().unwrap_or_default();
     let text = match outcome {
         CallOutcome::Ok => "",
         CallOutcome::Auth => {
-            "log in with the agent's command; for a server, set the variable of its `key`"
+            "log in with the agent's own command; for an HTTP API, set the variable that `key` names"
         }
         CallOutcome::Quota { .. } => "wait, or choose another agent with --agent",
         CallOutcome::RateLimited { .. } => {
@@ -132,7 +133,7 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
             return format!("call it again with `agentd resume {session}`");
         }
         CallOutcome::Edited { .. } => {
-            "the reply is discarded; see `git status`; if you edited the files yourself, try again"
+            "the reply was discarded; check `git status`, and repeat the turn if you edited the files yourself"
         }
     };
     text.to_owned()

@@ -1,4 +1,4 @@
-//! Content-defined chunking of texts for the ledger, so that text which many turns share is stored once.
+//! Content-defined chunking of texts for the ledger, so that text shared by many turns is stored once.
 
 /// Minimum size in bytes of a chunk that ends at a line chosen by its hash.
 const MIN_CHUNK_BYTES: usize = 2 * 1024;
@@ -6,11 +6,11 @@ const MIN_CHUNK_BYTES: usize = 2 * 1024;
 /// Average number of lines between two lines whose hash ends a chunk.
 const LINES_PER_CUT: u32 = 64;
 
-/// Splits a text into chunks, which together are the text.
+/// Splits a text into chunks, whose concatenation is the text.
 ///
-/// A chunk ends after a line whose hash is a multiple of [`LINES_PER_CUT`]. The cuts depend only on the lines around them,
-/// so an edit changes one or two chunks and all others stay the same. A line that contains `fresh`, which is new in every
-/// turn, becomes its own chunk.
+/// A chunk of at least [`MIN_CHUNK_BYTES`] ends after the first line whose hash is a multiple of [`LINES_PER_CUT`]. The
+/// end of a chunk depends only on nearby lines, so an edit changes one or two chunks and leaves the others unchanged. A
+/// line that contains `fresh`, a text that differs in every turn, becomes its own chunk.
 pub(crate) fn split_chunks<'a>(text: &'a str, fresh: Option<&str>) -> Vec<&'a str> {
     let mut chunks = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! The context of turns: project, ledger, agents, operations and run.
+//! Shared dependencies of turns: project, ledger, agents, operations and run.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use crate::ops::Operations;
 use crate::orchestrator::workspace::Workspace;
 use crate::store::Store;
 
-/// The dependencies of a turn. It only borrows, so it is cheap to copy and to change in one field.
+/// Shared dependencies of turns. All fields are references, so a copy with one field replaced is cheap.
 #[derive(Clone, Copy)]
 pub struct TurnContext<'a> {
     /// The project, its settings and its pack.
     pub workspace: &'a Workspace,
     /// The ledger.
     pub store: &'a dyn Store,
-    /// All known agents: a turn that an interrupted run left may belong to any of them.
+    /// Drivers of all known agents. Recovery may need any of them, for a turn of an interrupted run.
     pub drivers: &'a Drivers,
-    /// The operations that packs may name.
+    /// Operations that packs can use.
     pub operations: &'a Operations,
     /// The run that the turns belong to.
     pub run: &'a Run,

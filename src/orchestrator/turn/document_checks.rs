@@ -1,4 +1,4 @@
-//! Checks the documents of a reply. One with faults is asked for again, with the list of them.
+//! Checks the documents in a reply. A document with faults is rejected and requested again, with a list of the faults.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::pack::ModeSpec;
 use crate::parse::{self, Grammar};
 use crate::spec;
 
-/// Maximum number of faults that are reported for one document.
+/// Maximum number of faults that are listed for one document.
 const MAX_REPORTED_FAULTS: usize = 20;
 
-/// Returns a response without its faulty documents; these are marked to be asked for again.
+/// Rejects the faulty documents of a response, so that a repair call requests them again.
 pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> Result<Response> {
     let spec = turn.mode_spec()?;
     if turn.session.state.change.is_none() || spec.documents.is_empty() {
@@ -25,10 +25,10 @@ pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> 
     let mode = &turn.started().mode;
     let grammar = pack.grammar(mode)?;
 
-    if spec.questions.is_some() && asks_instead(&response, &grammar) {
+    if spec.questions.is_some() && can_ask_questions(&response, &grammar) {
         response.questions = spec::asked_questions(&response.message);
         if !response.questions.is_empty() {
-            // The turn waits for a person, whatever its verdict would be.
+            // The change waits for answers of the user, whatever the verdict is.
             response.verdict_doubts.clear();
             return Ok(response);
         }
@@ -36,13 +36,13 @@ pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> 
 
     let files = documents_after(turn, spec, &response)?;
     let faults = document_faults(&files);
-    // A planner that asks questions first need not have written all documents.
-    let asks = match parse::verdict(&response, &grammar) {
+    // A verdict that keeps the mode means that the agent has questions, so documents may still be missing.
+    let may_lack_documents = match parse::verdict(&response, &grammar) {
         Ok(Some(verdict)) => spec.stays_after(mode, verdict),
         _ => false,
     };
     for (file, faults) in faults {
-        if asks && !files.contains_key(&file) {
+        if may_lack_documents && !files.contains_key(&file) {
             continue;
         }
         let sent = response
@@ -50,18 +50,19 @@ pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> 
             .iter()
             .position(|update| update.target == file);
         let update = sent.map(|index| response.updates.remove(index));
-        let again = ask_again(&file, &faults, update);
-        // A document that was asked for before, and did not come, is asked for once.
+        let rejected = reject_document(&file, &faults, update);
+        // Replaces an earlier request for the same document, so that it is requested only once.
         response
             .proposals
-            .retain(|proposal| !proposal.again || proposal.what != again.what);
-        response.proposals.push(again);
+            .retain(|proposal| !proposal.again || proposal.what != rejected.what);
+        response.proposals.push(rejected);
     }
     Ok(response)
 }
 
-/// Returns true if a reply may ask questions instead of sending documents: it sends none, and does not pass.
-fn asks_instead(response: &Response, grammar: &Grammar) -> bool {
+/// Returns true if a reply may consist of questions instead of documents: it has no documents, and its verdict is not
+/// PASS.
+fn can_ask_questions(response: &Response, grammar: &Grammar) -> bool {
     let passes = matches!(
         parse::verdict(response, grammar),
         Ok(Some(ReviewResult::Pass))
@@ -71,7 +72,7 @@ fn asks_instead(response: &Response, grammar: &Grammar) -> bool {
     !passes && response.updates.is_empty() && !response.proposals.iter().any(is_document)
 }
 
-/// Returns the documents of the session as they would be after the reply.
+/// Returns the documents of the session with the updates of the reply applied.
 fn documents_after(
     turn: &ActiveTurn<'_>,
     spec: &ModeSpec,
@@ -106,7 +107,7 @@ fn documents_after(
     Ok(files)
 }
 
-/// Returns the faults of documents, by file.
+/// Returns the faults of the documents, by file.
 fn document_faults(files: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
     let texts: Vec<(&str, &str)> = files
         .iter()
@@ -123,8 +124,8 @@ fn document_faults(files: &BTreeMap<String, String>) -> BTreeMap<String, Vec<Str
     faults
 }
 
-/// Returns a document as rejected, with its faults, so that it is asked for again.
-fn ask_again(file: &str, faults: &[String], update: Option<Update>) -> RejectedEffect {
+/// Returns a rejected effect for a document with faults, marked so that a repair call requests the document again.
+fn reject_document(file: &str, faults: &[String], update: Option<Update>) -> RejectedEffect {
     let more = faults.len().saturating_sub(MAX_REPORTED_FAULTS);
     let mut reason = faults
         .iter()

@@ -1,4 +1,4 @@
-//! The driver of an agent, by the agent's name.
+//! Finds the driver of an agent by name.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::models::{AgentName, Reply};
 use crate::store::Store;
 
-/// Returns the driver of an agent: a recorded reply for `replay:TURN`, or else what [`Drivers::find`] returns.
+/// Returns the driver of an agent. For `replay:TURN`, the driver returns the recorded reply of that turn; for other
+/// names, see [`Drivers::find`].
 ///
 /// # Errors
 ///

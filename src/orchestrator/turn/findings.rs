@@ -1,4 +1,4 @@
-//! Findings of replies and reports, and those in the ledger.
+//! Findings in replies, in reports and in the ledger.
 
 use super::ledger_text::ledger_text;
 use crate::apply;
@@ -12,13 +12,13 @@ use crate::pack::{ModeSpec, Pack};
 use crate::spec;
 use crate::store::Store;
 
-/// Returns true if a mode notes the findings of its turns.
+/// Returns true if a mode records the findings of its turns with `findings.note`.
 pub(crate) fn notes_findings(pack: &Pack, mode: &Mode) -> bool {
     let spec = pack.modes.get(mode);
     spec.is_some_and(|spec| spec.after.contains(&OperationId::FindingsNote))
 }
 
-/// Returns the name of the action with which a mode reports findings, and the words of the pack for their fields.
+/// Returns the name of the action that reports findings in a mode, and the pack's words for severities and statuses.
 pub(crate) fn finding_action<'p>(
     pack: &'p Pack,
     mode: &'p Mode,
@@ -34,8 +34,8 @@ pub(crate) fn finding_action<'p>(
         .map(|(name, action)| (name, FindingWords::new(action)))
 }
 
-/// Returns the findings of a response, from its actions and its reports, together with those of `earlier` that are still
-/// open.
+/// Extracts the findings of a response from its actions and from `reports`, and combines them with the `earlier`
+/// findings.
 pub(crate) fn extract_findings(
     pack: &Pack,
     mode: &Mode,
@@ -95,7 +95,7 @@ pub(crate) fn open_findings_in_mode(
 ///
 /// # Errors
 ///
-/// `LedgerUnusable` if the ledger lacks them.
+/// `LedgerUnusable` if the findings are missing in the ledger.
 pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Finding)>> {
     let mut open = Vec::new();
     for mode in state.findings.keys() {
@@ -106,17 +106,17 @@ pub fn open_findings(store: &dyn Store, state: &State) -> Result<Vec<(Mode, Find
     Ok(open)
 }
 
-/// Loads a list of findings from the ledger. A list in an unknown form counts as empty.
+/// Loads a list of findings from the ledger. A list in an unknown format counts as empty.
 ///
 /// # Errors
 ///
-/// `LedgerUnusable` if the ledger lacks it.
+/// `LedgerUnusable` if the list is missing in the ledger.
 pub fn load_findings(store: &dyn Store, report: &BlobId) -> Result<Vec<Finding>> {
     Ok(serde_json::from_str(&ledger_text(store, report)?).unwrap_or_default())
 }
 
-/// Adds the findings that the report lacks to it, so that the next agent sees them. If the reply has no report, `write`
-/// plans one. A finding that came in an action, for example, need not be in the report.
+/// Adds missing findings to the report, so that the next agent sees them: a reply may report a finding only as an
+/// action, for example. If the reply has no report, `write` plans one.
 pub(crate) fn complete_report(
     spec: &ModeSpec,
     findings: &[Finding],
@@ -160,8 +160,8 @@ pub(crate) fn complete_report(
     Ok(())
 }
 
-/// Returns true if an entry of a report describes a finding: by its id together with a title or a problem, or, without an
-/// id, by the same title.
+/// Returns true if an entry of a report describes a finding. An entry with an id must have the id of the finding, and a
+/// title or a problem; an entry without an id must have the title of the finding.
 fn is_entry_of(entry: &WrittenFinding, finding: &Finding) -> bool {
     match &entry.id {
         Some(id) => {

@@ -1,4 +1,4 @@
-//! Operations before a turn: they can refuse it, and add context items to its prompt.
+//! Runs the operations before a turn, which can refuse the turn or add context items to its prompt.
 
 use super::context::TurnContext;
 use super::request::TurnRequest;
@@ -10,18 +10,19 @@ use crate::ops::Site;
 
 /// Results of the operations before a turn.
 pub(crate) struct InspectionResults {
-    /// Items for the prompt, each with its source.
+    /// Context items for the prompt, each with its source.
     pub(crate) items: Vec<(ContextItem, String)>,
     pub(crate) results: Vec<StepResult>,
-    /// Names the operations that are left out after the turn, if there are some.
+    /// Warning about operations that will be skipped after the turn; `None` if none will be.
     pub(crate) warning: Option<String>,
 }
 
-/// Runs the operations that a mode names under `before`.
+/// Runs the operations in `before` of the turn's mode.
 ///
 /// # Errors
 ///
-/// `NotTrusted` for checks that the user has not accepted, and whatever an operation refuses the turn for.
+/// `NotTrusted` if the mode runs checks that the user has not accepted, and the error of an operation that refuses the
+/// turn.
 pub(crate) fn inspect(
     context: &TurnContext<'_>,
     turn: &ResolvedTurn<'_>,
@@ -40,7 +41,7 @@ pub(crate) fn inspect(
         results.extend(inspection.result);
     }
 
-    let warning = left_out_warning(context, turn, &operation_site)?;
+    let warning = skipped_warning(context, turn, &operation_site)?;
     Ok(InspectionResults {
         items,
         results,
@@ -48,9 +49,9 @@ pub(crate) fn inspect(
     })
 }
 
-/// Returns a warning that names the operations after the turn which need a change, in a session that is not one. A turn
-/// without a session has nothing to commit, so nothing is left out.
-fn left_out_warning(
+/// Returns a warning about operations that are skipped after the turn, because they need a change and the session is
+/// not one. There is no warning for a turn without a session.
+fn skipped_warning(
     context: &TurnContext<'_>,
     turn: &ResolvedTurn<'_>,
     site: &Site<'_>,
@@ -60,31 +61,31 @@ fn left_out_warning(
     };
     let spec = turn.spec;
     let after = spec.after.iter().chain(&spec.finish);
-    let left_out = context
+    let skipped = context
         .operations
         .needing_change(after.map(OperationId::as_str))?;
-    if left_out.is_empty() {
+    if skipped.is_empty() {
         return Ok(None);
     }
 
-    let left_out = left_out.join(", ");
-    let warning = format!("`{session}` is not a change; left out: {left_out}");
+    let skipped = skipped.join(", ");
+    let warning = format!("session `{session}` is not a change, skipping {skipped}");
     log::warn!("{warning}");
     Ok(Some(warning))
 }
 
-/// Returns the items that operations would add to the prompt of a turn, as far as they are known without running or
-/// writing anything.
+/// Returns the context items that the operations before a turn would add to its prompt, as far as they are known
+/// without running commands or writing files.
 ///
 /// # Errors
 ///
-/// Those of the operations.
+/// The error of an operation that cannot be found, or that cannot read its files.
 pub fn preview(
     context: &TurnContext<'_>,
     state: &State,
     request: &TurnRequest,
 ) -> Result<Vec<(ContextItem, String)>> {
-    // An unknown mode is an error of the prompt itself.
+    // Assembling the prompt reports the unknown mode.
     let Some(spec) = context.workspace.pack.modes.get(&request.mode) else {
         return Ok(Vec::new());
     };

@@ -1,4 +1,4 @@
-//! The instructions of a turn on a change: the task of the phase, the request, and what people have said since.
+//! Instructions of a turn on a change: the task of the phase, the request of the change, and the notes of the user.
 
 use std::time::SystemTime;
 
@@ -10,11 +10,11 @@ use crate::orchestrator::clock;
 use crate::pack::{NOTES_NOTICE, REQUEST_NOTICE};
 use crate::store::Store;
 
-/// Returns a request with the instructions of `add_request`.
+/// Adds the request of a change and the notes of the user to the instructions of a turn on the change.
 ///
 /// # Errors
 ///
-/// Those of the ledger.
+/// Fails if the ledger cannot be read.
 pub fn with_request(store: &dyn Store, request: TurnRequest) -> Result<TurnRequest> {
     let instructions = add_request(store, &request)?;
     Ok(TurnRequest {
@@ -23,9 +23,11 @@ pub fn with_request(store: &dyn Store, request: TurnRequest) -> Result<TurnReque
     })
 }
 
-/// Returns the instructions of a turn on a change: the task of the phase, then the request of the change, then what
-/// people have said about it, with dates. They stay as they are if the phase is asked for with the bare request and
-/// nobody has said anything, and in a session that is not a change.
+/// Returns the instructions of a turn on a change: the task of the phase, then the request of the change, then the
+/// notes of the user with their dates.
+///
+/// The request is not repeated if it is the task, and the instructions of a session that is not a change are returned
+/// unchanged.
 pub(crate) fn add_request(store: &dyn Store, turn: &TurnRequest) -> Result<String> {
     let mut instructions = turn.instructions.clone();
     let Some(session) = turn.works_on() else {
@@ -41,28 +43,28 @@ pub(crate) fn add_request(store: &dyn Store, turn: &TurnRequest) -> Result<Strin
     };
 
     if instructions.trim() != request.trim() {
-        add(&mut instructions, REQUEST_NOTICE, "REQUEST", request.trim());
+        add_paragraph(&mut instructions, REQUEST_NOTICE, "REQUEST", request.trim());
     }
-    if let Some(notes) = notes(&events) {
-        add(&mut instructions, NOTES_NOTICE, "NOTES", &notes);
+    if let Some(notes) = format_notes(&events) {
+        add_paragraph(&mut instructions, NOTES_NOTICE, "NOTES", &notes);
     }
     Ok(instructions)
 }
 
-/// Adds a paragraph in which a variable has a value.
-fn add(instructions: &mut String, words: &str, variable: &str, value: &str) {
+/// Adds a paragraph: a template with one variable, which is replaced by `value`.
+fn add_paragraph(instructions: &mut String, template: &str, variable: &str, value: &str) {
     let values = Variables::from([(variable.to_owned(), value.to_owned())]);
     instructions.truncate(instructions.trim_end().len());
     instructions.push_str("\n\n");
-    instructions.push_str(inject_variables(words, &values).trim_end());
+    instructions.push_str(inject_variables(template, &values).trim_end());
 }
 
-/// Returns what people have said to a change, in order, each with its date, the decision and the phase that waited for it;
-/// `None` if nobody has said anything.
-fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
+/// Formats the notes of the user on a change, in order, each with its date, the decision, and the phase that waited for
+/// the decision. Returns `None` if there are no notes.
+fn format_notes(events: &[(SystemTime, Event)]) -> Option<String> {
     let mut notes: Vec<String> = Vec::new();
-    // The phase that the change is in, and the one that it was in before; `None` at the start.
     let mut phase: Option<&Mode> = None;
+    // Time at which the current phase was entered, and the phase before it.
     let mut entered: Option<(SystemTime, Option<&Mode>)> = None;
     for (time, event) in events {
         match event {
@@ -74,16 +76,17 @@ fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
                 decision,
                 note: Some(note),
             } if !note.trim().is_empty() => {
-                // A decision that leads elsewhere is recorded together with the phase that it leads to, and after it.
-                let waited = match entered {
+                // If a decision changes the phase, the new phase is recorded before the decision, at the same time.
+                let waiting_phase = match entered {
                     Some((at, before)) if at == *time => before,
                     _ => phase,
                 };
-                let phase = waited.map(|mode| format!(" at {mode}")).unwrap_or_default();
+                let at_phase = waiting_phase.map(|mode| format!(" at {mode}"));
+                let at_phase = at_phase.unwrap_or_default();
                 let date: String = clock::format_utc(*time).chars().take(10).collect();
                 notes.push(format!(
-                    "{date}, {}{phase}:\n{}",
-                    name(*decision),
+                    "{date}, {}{at_phase}:\n{}",
+                    command_name(*decision),
                     note.trim()
                 ));
             }
@@ -93,8 +96,8 @@ fn notes(events: &[(SystemTime, Event)]) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("\n\n"))
 }
 
-/// Returns a decision as the command that makes it is called.
-fn name(decision: Decision) -> &'static str {
+/// Returns the name of the command that makes a decision.
+fn command_name(decision: Decision) -> &'static str {
     match decision {
         Decision::Approve | Decision::Waive => "approve",
         Decision::Revise => "revise",
@@ -136,7 +139,7 @@ mod tests {
         ];
         let expected = "1970-01-02, revise at plan:\nUse hmac.\n\n\
                         1970-01-04, revise at implement:\n**Which hash?**\nSHA-512";
-        assert_eq!(notes(&events).as_deref(), Some(expected));
-        assert_eq!(notes(&events[2..4]), None);
+        assert_eq!(format_notes(&events).as_deref(), Some(expected));
+        assert_eq!(format_notes(&events[2..4]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The turn as the ledger keeps it, made from an assembled prompt before the agent is called.
+//! Prepares a turn for its first call: the record for the ledger, the prompt to send, and the amount to reserve.
 
 use std::collections::BTreeMap;
 
@@ -27,41 +27,42 @@ use crate::store::{Store, blob_id};
 /// Tokens reserved for a reply whose maximum length is not known.
 pub(crate) const DEFAULT_REPLY_TOKENS: u64 = 8_000;
 
-/// Bytes per token, for texts that were not counted.
+/// Assumed bytes per token of texts whose tokens were not counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// A turn that is ready to be sent.
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
-    /// The turn as the ledger keeps it.
+    /// Start of the turn, as recorded in the ledger.
     pub(crate) started: TurnStart,
-    /// Texts of the prompt's segments.
+    /// Texts of the segments of the prompt.
     pub(crate) texts: Vec<String>,
-    /// The prompt as it is sent.
+    /// Prompt as sent to the agent.
     pub(crate) prompt: String,
-    /// The fit report as JSON.
+    /// Fit report of the prompt, as JSON.
     pub(crate) fit: String,
     /// Tokens reserved for the reply.
     pub(crate) reply_tokens: u64,
     pub(crate) prompt_tokens: u64,
-    /// Maximum tokens of a reply, if known.
+    /// Maximum tokens of a reply of the model; `None` if it is unknown.
     pub(crate) max_output: Option<u64>,
-    /// Price of the model, if known.
+    /// Price of the model; `None` if it is unknown.
     pub(crate) price: Option<Price>,
-    /// Calls that were made for this turn before.
+    /// Number of calls that earlier runs made for this turn.
     pub(crate) calls: u64,
-    /// Results of the operations that looked before the turn, not recorded yet.
+    /// Results of the operations before the turn, which are recorded with the first call.
     pub(crate) inspections: Vec<StepResult>,
 }
 
-/// Returns the state of the session whose files a turn works with: its own, or that of the change it judges.
+/// Returns the state of the session whose files a turn works with: the turn's own session, or the change that a
+/// reviewer's turn reviews, with the mode of the turn.
 pub(crate) fn judged_state(
     context: &TurnContext<'_>,
     turn: &ResolvedTurn<'_>,
-    own: &State,
+    session_state: &State,
 ) -> Result<State> {
     let Some(change) = &turn.request.for_change else {
-        return Ok(own.clone());
+        return Ok(session_state.clone());
     };
     let state = context.store.state(change)?;
     Ok(State {
@@ -70,11 +71,12 @@ pub(crate) fn judged_state(
     })
 }
 
-/// Returns the state with which the next turn of a session starts: what the ledger has, and what the request adds.
+/// Returns the state with which the next turn of a session starts: the recorded state, after the events that the
+/// request adds before the turn.
 ///
 /// # Errors
 ///
-/// Those of the ledger.
+/// Fails if the ledger cannot be read.
 pub fn next_state(
     workspace: &Workspace,
     store: Option<&dyn Store>,
@@ -89,8 +91,10 @@ pub fn next_state(
     Ok(state.after(&opening))
 }
 
-/// Returns the turn of an assembled prompt, ready to be sent. Refuses to spend anything on definitions of the project
-/// that the user has not accepted.
+/// Prepares a turn from an assembled prompt.
+///
+/// Fails if a call of the driver costs money or runs a command, and the user has not accepted the definitions of the
+/// project.
 pub(crate) fn prepare_turn(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -119,13 +123,13 @@ pub(crate) fn prepare_turn(
         .map(|segment| segment.text.clone())
         .collect();
 
-    // An agent without tools needs no permission to edit: its reply is applied by agentd.
+    // An agent without tools cannot edit files: agentd applies the edits in its reply.
     let permission = if turn.has_tools {
         turn.permission
     } else {
         Permission::ReadOnly
     };
-    // An agent that edits files itself may have edited the targets of its updates.
+    // Not recorded for an agent that edits files itself: it may change the targets of its updates during the call.
     let session = request.session.as_ref();
     let targets = session
         .filter(|_| permission == Permission::ReadOnly)
@@ -184,7 +188,7 @@ pub(crate) fn prepare_turn(
     })
 }
 
-/// Returns the hash of each file that a prompt shows unchanged, by path.
+/// Returns the content hash of each file that the prompt shows unchanged, by path.
 fn shown_files(draft: &Draft) -> BTreeMap<String, BlobId> {
     let files = draft
         .prompt
@@ -197,8 +201,8 @@ fn shown_files(draft: &Draft) -> BTreeMap<String, BlobId> {
         .collect()
 }
 
-/// Returns true if a prompt contains the exact text of an item. XML keeps every text; in other formats, lines that look
-/// like a heading of the prompt are changed.
+/// Returns true if the prompt contains the exact text of a context item. XML preserves every text; other formats escape
+/// lines that look like headings of the prompt.
 fn is_shown_unchanged(draft: &Draft, item: &ContextItem) -> bool {
     let content = item.content().trim_end();
     let shows_item = |segment: &PromptSegment| {
@@ -208,11 +212,11 @@ fn is_shown_unchanged(draft: &Draft, item: &ContextItem) -> bool {
     draft.format == Format::Xml || draft.segments.iter().any(shows_item)
 }
 
-/// Returns the price of a model; `None` if it is not known.
+/// Returns the price of a model; `None` if it is unknown.
 ///
 /// # Errors
 ///
-/// `PriceUnknown` if there is a budget in dollars and calls of the driver cost money.
+/// `PriceUnknown` if the price is unknown, a budget in dollars is set, and calls of the driver cost money.
 pub(crate) fn require_price(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -237,7 +241,8 @@ pub(crate) fn require_price(
     ))
 }
 
-/// Returns the record of a segment: its parts by hash. `fresh` is the nonce of the prompt; see [`split_chunks`].
+/// Returns the record of a segment, with the hashes of its chunks. `fresh` is the nonce of the prompt; see
+/// [`split_chunks`].
 fn segment_ref(segment: &PromptSegment, fresh: Option<&str>) -> SegmentRef {
     let part = match &segment.part {
         PromptPart::Context { name, .. } => format!("{} {name}", segment.part.label()),
@@ -256,8 +261,8 @@ fn segment_ref(segment: &PromptSegment, fresh: Option<&str>) -> SegmentRef {
     }
 }
 
-/// Returns the hash of everything that decides how a reply is parsed and applied: the rules and texts of the pack, the
-/// template, and the nonce policy. A recorded reply is only read again with the same hash.
+/// Returns the hash of everything that determines how a reply is parsed and applied: the rules and texts of the pack,
+/// the template, and the nonce policy. An interrupted turn is recovered or resumed only if the hash is unchanged.
 pub(crate) fn pack_hash(workspace: &Workspace, template: Option<&str>) -> BlobId {
     let pack = &workspace.pack;
     let rules = (
@@ -283,7 +288,7 @@ pub(crate) fn pack_hash(workspace: &Workspace, template: Option<&str>) -> BlobId
 }
 
 impl PreparedTurn {
-    /// Creates a turn in which no agent is called.
+    /// Creates a prepared turn in which no agent is called.
     pub(crate) fn without_call(started: TurnStart) -> Self {
         Self {
             started,
@@ -304,7 +309,7 @@ impl PreparedTurn {
         self.amount(prompt_tokens, self.reply_tokens)
     }
 
-    /// Returns the sum of tokens of a prompt and a reply, and their price.
+    /// Returns the total tokens of a prompt and a reply, and their cost; the cost is 0 if the price is unknown.
     pub(crate) fn amount(&self, prompt: u64, reply: u64) -> Amount {
         let tokens = prompt.saturating_add(reply);
         let micro_dollars = self

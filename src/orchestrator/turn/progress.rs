@@ -11,14 +11,16 @@ use serde::Serialize;
 
 use crate::models::{CallOutcome, CallReason, CheckEnd, Mode, SessionId, StepResult, UsageMetrics};
 
-/// Maximum bytes of an agent's text that wait for the watcher; further text is dropped.
+/// Maximum bytes of agent output that are queued for the watcher. While the queue is full, further output is dropped.
 const MAX_WAITING_TEXT_BYTES: usize = 1 << 20;
 
 /// Poll interval of [`ProgressSender::flush`].
 const FLUSH_POLL: Duration = Duration::from_millis(1);
 
-/// Returns a channel from a run to its watcher. The run never waits for the watcher: a slow one misses text of the
-/// agent, and nothing else.
+/// Creates a channel that carries progress events from a run to its watcher.
+///
+/// The run never waits for the watcher. A watcher that is too slow loses agent output ([`ProgressEvent::Said`]), but no
+/// other event.
 #[must_use]
 pub fn progress_channel() -> (ProgressSender, ProgressReceiver) {
     let (sender, receiver) = mpsc::channel();
@@ -36,13 +38,13 @@ pub fn progress_channel() -> (ProgressSender, ProgressReceiver) {
     (sender, receiver)
 }
 
-/// State that both ends of a channel share.
+/// State shared by the two ends of a channel.
 #[derive(Debug, Default)]
 struct Counters {
-    /// Bytes of an agent's text that the watcher has not received yet.
+    /// Bytes of agent output that are sent but not yet received.
     waiting_text: AtomicUsize,
     sent: AtomicU64,
-    /// Events that the watcher has received and dealt with.
+    /// Number of events that the watcher has received and finished handling.
     handled: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -70,8 +72,8 @@ impl ProgressSender {
         let _unwatched = self.sender.send(event);
     }
 
-    /// Waits until the watcher has dealt with everything that was sent, so that what the caller prints next comes after
-    /// it. Returns at once if there is no watcher any more.
+    /// Waits until the watcher has handled every event sent so far, so that later output of the caller follows the
+    /// watcher's. Returns immediately if the receiver was dropped.
     pub fn flush(&self) {
         let sent = self.counters.sent.load(Ordering::SeqCst);
         while self.counters.handled.load(Ordering::SeqCst) < sent
@@ -91,11 +93,12 @@ pub struct ProgressReceiver {
 }
 
 impl ProgressReceiver {
-    /// Waits for the next event. Calling it says that the event before was dealt with.
+    /// Waits for the next event. The call also marks the previously received event as handled, which
+    /// [`ProgressSender::flush`] waits for.
     ///
     /// # Errors
     ///
-    /// `Timeout` if none came in time, `Disconnected` if none will come.
+    /// `Timeout` if no event arrives in time, `Disconnected` if all senders were dropped.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<ProgressEvent, RecvTimeoutError> {
         let received = self.received.get();
         self.counters.handled.store(received, Ordering::SeqCst);
@@ -115,73 +118,73 @@ impl Drop for ProgressReceiver {
     }
 }
 
-/// Something that happens in a run.
+/// An event in the progress of a run.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ProgressEvent {
-    /// Work that an interrupted run left in a session was finished.
+    /// Unfinished work of an interrupted run was recovered.
     Recovered {
-        /// The session.
+        #[expect(missing_docs, reason = "the name says it all")]
         session: SessionId,
-        /// Messages about recovered work.
+        /// Messages for the user, one for each thing that was recovered.
         what: Vec<String>,
     },
     /// A turn starts.
     Started {
-        /// The session.
+        #[expect(missing_docs, reason = "the name says it all")]
         session: SessionId,
-        /// Number of the turn in the session.
+        /// Number of the turn in the session, from 1.
         turn: u64,
-        /// The mode.
+        #[expect(missing_docs, reason = "the name says it all")]
         mode: Mode,
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// The model, if one is known.
+        /// Id of the model; `None` if the agent chooses it.
         model: Option<String>,
-        /// Size of the prompt.
+        #[expect(missing_docs, reason = "the name says it all")]
         prompt_bytes: u64,
     },
     /// The agent is called.
     Called {
-        /// The call's number in the turn.
+        /// Number of the call in the turn, from 1.
         call: u64,
-        /// The reason for the call.
+        /// Reason for the call.
         why: CallReason,
     },
-    /// The agent is asked again for what its reply lacks.
+    /// A repair call follows: the agent is asked for parts that are missing in its reply.
     AskingAgain {
-        /// Number of the repair, counted from 1.
+        /// Number of the repair call in the turn, from 1.
         number: u8,
-        /// Maximum number of repairs.
+        /// Maximum number of repair calls in the turn.
         of: u8,
-        /// Problems of the reply.
+        /// Problems of the reply, for the user.
         complaints: Vec<String>,
     },
-    /// The agent writes.
+    /// The agent wrote output.
     Said {
-        /// The text since the last event of this kind.
+        /// Output since the previous `Said` event.
         text: String,
     },
-    /// The agent is rate limited, and the run waits before it calls again.
+    /// The agent is rate limited; the run waits before the next call.
     Waiting {
-        /// Time to wait.
+        /// Seconds to wait.
         seconds: u64,
-        /// The agent's own message.
+        /// Error message of the agent.
         why: String,
     },
     /// A call ended.
     Answered {
-        /// The call's number in the turn.
+        /// Number of the call in the turn, from 1.
         call: u64,
-        /// The way it ended.
+        /// Outcome of the call.
         #[serde(flatten)]
         end: CallOutcome,
         /// Usage that the agent reports.
         usage: UsageMetrics,
-        /// Duration.
+        /// Duration of the call.
         milliseconds: u64,
-        /// Number of processes that the agent left running, and that were killed.
+        /// Number of leftover processes of the agent, which were killed.
         left_behind: u64,
     },
     /// A step of the turn was run or refused.
@@ -190,18 +193,18 @@ pub enum ProgressEvent {
     Check {
         /// Name of the check.
         name: String,
-        /// Its result; `None` while it runs.
+        /// Result of the check; `None` when the check starts.
         end: Option<CheckEnd>,
-        /// Duration.
+        /// Duration of the check; 0 when it starts.
         milliseconds: u64,
-        /// Names of the secret variables that it could not read, if it failed.
+        /// Names of secret variables that were removed from the environment of a failed check; empty otherwise.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         withheld: Vec<String>,
     },
 }
 
 impl ProgressEvent {
-    /// Returns the length of the agent's text in it.
+    /// Returns the length of the agent output that the event carries; 0 for other events.
     fn text_bytes(&self) -> usize {
         match self {
             Self::Said { text } => text.len(),

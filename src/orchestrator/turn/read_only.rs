@@ -1,4 +1,4 @@
-//! Compares the worktree before and after the call of an agent that may only read.
+//! Detects changes to the working tree during a read-only call.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,13 +9,13 @@ use crate::models::{CallOutcome, Permission, Reply, SessionId};
 use crate::ops::{SnapshotScope, TreeSnapshot};
 use crate::orchestrator::workspace::is_secret_file;
 
-/// Maximum number of changed files that are named.
+/// Maximum number of changed files that an outcome lists.
 const MAX_NAMED_FILES: usize = 5;
 
-/// Compares the tree of one call before and after it.
+/// Compares the working tree before and after a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadOnlyGuard<'a> {
-    /// The project's root, where snapshots are kept.
+    /// Root of the project, where snapshots are stored.
     pub(crate) home: &'a Path,
     /// The tree that the agent works in.
     pub(crate) root: &'a Path,
@@ -27,19 +27,20 @@ pub(crate) struct ReadOnlyGuard<'a> {
 }
 
 impl ReadOnlyGuard<'_> {
-    /// Takes a snapshot before a call, and stores it in case this process does not see the end of the call.
+    /// Takes a snapshot before a read-only call; returns `None` for other calls. The snapshot is also stored in a file,
+    /// for recovery in case this process is killed during the call.
     pub(crate) fn before(&self, permission: Permission) -> Result<Option<TreeSnapshot>> {
         if permission != Permission::ReadOnly {
             return Ok(None);
         }
         let snapshot = self.take_snapshot()?;
-        // If it cannot be stored, the call cannot be started either, and reports that.
+        // If the snapshot cannot be written, the files of the call cannot be either, which is reported as an error.
         let _reported_later = snapshot.keep(&self.home.join(CALLS_FOLDER), &self.name());
         Ok(Some(snapshot))
     }
 
-    /// Returns the reply with the outcome `Edited` if files have changed since the snapshot. Changes after `until` are
-    /// not the agent's.
+    /// Returns the reply, with the outcome `Edited` if files have changed since the snapshot. Changes after `until` are
+    /// ignored, because the agent had ended by then.
     pub(crate) fn after(
         &self,
         snapshot: Option<&TreeSnapshot>,
@@ -63,7 +64,7 @@ impl ReadOnlyGuard<'_> {
         })
     }
 
-    /// Returns the stored snapshot of a call whose end no process saw.
+    /// Returns the stored snapshot of an interrupted call; `None` if there is none.
     pub(crate) fn kept(&self) -> Option<TreeSnapshot> {
         TreeSnapshot::kept(self.home, &self.path())
     }

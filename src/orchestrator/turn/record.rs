@@ -1,4 +1,4 @@
-//! Records of turns in the ledger, built from the events of a session.
+//! Records of turns, built from the events of a session.
 
 use std::time::SystemTime;
 
@@ -24,25 +24,25 @@ const LAST: &str = "last";
 pub struct TurnRecord {
     /// Session of the turn.
     pub session: SessionId,
-    /// Start of the turn.
+    /// Time at which the turn started.
     #[serde(skip)]
     pub at: SystemTime,
     /// Agent, prompt and rules that the turn started with.
     pub started: TurnStart,
     /// Calls of the agent, in order.
     pub calls: Vec<CallRecord>,
-    /// Parsed reply; `None` if no reply was parsed.
+    /// Record of the parsed reply; `None` if no reply was parsed.
     pub replied: Option<ReplyRecord>,
     /// Results of the operations before the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<StepResult>,
     /// Steps that were planned.
     pub intents: Vec<Intent>,
-    /// Results of the steps, in the same order.
+    /// Results of the planned steps, in the order of `intents`. Shorter than `intents` if the turn is unfinished.
     pub settlements: Vec<StepResult>,
     /// Mode that the turn changed to; `None` if the mode stayed the same.
     pub next: Option<Mode>,
-    /// True if the turn ended the session successfully, false if it failed; `None` if the session goes on.
+    /// True if the session reached its goal after the turn, false if it was abandoned; `None` if it continues.
     pub ended: Option<bool>,
     /// Time of the last reply or step result.
     #[serde(skip)]
@@ -52,7 +52,7 @@ pub struct TurnRecord {
 /// Record of a call.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallRecord {
-    /// Reason of the call.
+    /// Reason for the call.
     pub why: CallReason,
     /// Prompt of a repair call; empty for a call with the turn's prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,23 +61,23 @@ pub struct CallRecord {
     pub run: String,
     /// Amount that was reserved for the call.
     pub reserved: Amount,
-    /// Names of the variables whose values are redacted in its output.
+    /// Names of the variables whose values are redacted in the output of the call.
     pub secrets: Vec<String>,
-    /// Process that guards the call; `None` if it was not started, or runs no process.
+    /// Process that supervises the agent; `None` if it was not started, or if the agent runs without a process.
     #[serde(skip)]
     pub guard: Option<ProcessIdentity>,
-    /// End of the call; `None` while it runs, or if it was interrupted and not recovered yet.
+    /// End of the call; `None` while the call runs, or if it was interrupted and is not recovered yet.
     pub answered: Option<CallEnd>,
 }
 
 /// Record of a parsed reply.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplyRecord {
-    /// Markers that count.
+    /// Accepted markers.
     pub markers: Vec<Marker>,
-    /// Verdict, in a mode that has one.
+    /// Accepted verdict; `None` in a mode without verdicts.
     pub verdict: Option<ReviewResult>,
-    /// Reason why the turn could not advance the session.
+    /// Reason why the session could not leave the mode after the turn.
     pub fault: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` or `NameInvalid`.
+    /// `NameInvalid` if the name has another form, `TurnNotFound` if there is no such turn.
     pub fn find(store: &dyn Store, name: &str) -> Result<Self> {
         let (session, number) = match name.split_once('/') {
             Some((session, number)) => {
@@ -204,7 +204,8 @@ impl TurnRecord {
                 self.found.push(settlement.clone())
             }
             Event::Settled { settlement, .. } => self.settlements.push(settlement.clone()),
-            // A change of mode by the turn is recorded together with its end; a later one belongs to the next turn.
+            // A mode that the turn changed to is recorded in the same transaction as its end; a mode that is entered
+            // later belongs to the next turn.
             Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
             Event::Ended { done } => self.ended = Some(*done),
             Event::Entered { .. }
@@ -222,8 +223,8 @@ impl TurnRecord {
         format!("{}/{}", self.session, self.started.turn)
     }
 
-    /// Returns the call that gave the turn its reply. `None` if no call did, or if the user stopped the turn while the
-    /// agent was asked again: such a turn has no reply until `agentd resume` calls the agent once more.
+    /// Returns the end of the call that returned the reply of the turn. `None` if no call did, or if the user stopped
+    /// the last call: such a turn has no reply until `agentd resume` calls the agent again.
     #[must_use]
     pub fn answered(&self) -> Option<&CallEnd> {
         if self.is_stopped() {
@@ -258,7 +259,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if the ledger lacks one.
+    /// `LedgerUnusable` if a text is missing in the ledger.
     pub fn segments(&self, store: &dyn Store) -> Result<Vec<String>> {
         let segments = self.started.prompt.iter();
         segments
@@ -270,7 +271,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if the ledger lacks a part of it.
+    /// `LedgerUnusable` if a part of the prompt is missing in the ledger.
     pub fn prompt(&self, store: &dyn Store) -> Result<String> {
         match &self.started.sent {
             Some(sent) => ledger_text(store, sent),
@@ -282,7 +283,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if there is no such call, `LedgerUnusable` if the ledger lacks a part of the prompt.
+    /// `TurnNotFound` if there is no such call, `LedgerUnusable` if a part of the prompt is missing in the ledger.
     pub fn call_prompt(&self, store: &dyn Store, number: usize) -> Result<String> {
         let call = self.call(number)?;
         if call.why == CallReason::Ask {
@@ -298,12 +299,16 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if there is no such call or it has no reply yet, `LedgerUnusable` if the ledger lacks the reply.
+    /// `TurnNotFound` if there is no such call or it has no reply yet, `LedgerUnusable` if the reply is missing in the
+    /// ledger.
     pub fn call_reply(&self, store: &dyn Store, number: usize) -> Result<String> {
         let Some(answered) = &self.call(number)?.answered else {
             return Err(turn_not_found(
                 &format!("call {number} of {} has no reply yet", self.name()),
-                "finish interrupted calls with `agentd resume`",
+                &format!(
+                    "finish interrupted calls with `agentd resume {}`",
+                    self.session
+                ),
             ));
         };
         ledger_text(store, &answered.reply)
@@ -317,14 +322,14 @@ impl TurnRecord {
             let name = self.name();
             let calls = self.calls.len();
             turn_not_found(
-                &format!("{name} has no call {number}; it has calls 1 to {calls}"),
+                &format!("{name} has no call {number}; number of calls: {calls}"),
                 &format!("list calls with `agentd show {name}`"),
             )
         })
     }
 
-    /// Returns the number of the call whose reply is the turn's: the one that gave a whole reply, or else the last one
-    /// that was made for it and has ended. Repair calls do not count.
+    /// Returns the number of the call whose reply is the reply of the turn: the last call that succeeded, or else the
+    /// last call that ended. Repair calls are ignored.
     #[must_use]
     pub fn reply_call(&self) -> Option<usize> {
         let asked = (1..)
@@ -342,7 +347,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if there is no reply, `LedgerUnusable` if the ledger lacks it.
+    /// `TurnNotFound` if there is no reply, `LedgerUnusable` if the reply is missing in the ledger.
     pub fn reply(&self, store: &dyn Store) -> Result<(String, CallOutcome)> {
         let call = self
             .reply_call()
@@ -351,13 +356,13 @@ impl TurnRecord {
         let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
             return Err(turn_not_found(
                 &format!("{} has no reply yet", self.name()),
-                "request one with `agentd resume`",
+                &format!("request one with `agentd resume {}`", self.session),
             ));
         };
         Ok((ledger_text(store, &answered.reply)?, answered.end.clone()))
     }
 
-    /// Returns the reply and the answers of the repairs that followed it; empty if there is no complete reply.
+    /// Returns the reply, followed by the answers of its successful repair calls; empty if there is no complete reply.
     pub(crate) fn replies(&self, store: &dyn Store) -> Result<Vec<String>> {
         let Some(asked) = self.answered() else {
             return Ok(Vec::new());
@@ -376,12 +381,13 @@ impl TurnRecord {
         Ok(replies)
     }
 
-    /// Parses the recorded reply with the rules of a workspace. Returns the response, and its verdict or the error of a
-    /// missing marker.
+    /// Parses the recorded reply with the current pack of a workspace. Returns the response, and its verdict or the
+    /// error for a missing marker.
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if there is no reply, and those of the pack.
+    /// `TurnNotFound` if there is no reply, `UnknownMode` if the pack does not have the mode, and those of
+    /// [`Workspace::template`].
     pub fn read_again(
         &self,
         workspace: &Workspace,
@@ -422,13 +428,14 @@ impl TurnRecord {
         Ok(pack_hash(workspace, template) == self.started.pack_hash)
     }
 
-    /// Returns the turn in the form in which it can be continued, without a price.
+    /// Returns the turn in the form in which it can be continued. The price and the maximum output of its model are not
+    /// set.
     pub(crate) fn to_prepared(&self, store: &dyn Store) -> Result<PreparedTurn> {
         let texts = self.segments(store)?;
         let prompt = self.prompt(store)?;
         let prompt_tokens = estimate_text_tokens(&prompt);
 
-        // The first call reserved the tokens of the prompt and of the largest reply.
+        // The first call reserved the tokens of the prompt plus the tokens of the reply.
         let reserved_tokens = self.calls.first().map_or(0, |call| call.reserved.tokens);
         let reply_tokens = reserved_tokens.saturating_sub(prompt_tokens);
         Ok(PreparedTurn {

@@ -1,9 +1,10 @@
-//! Holding a session, and finishing what an interrupted run left in it: processes, a reply, steps.
+//! Leases of sessions, and recovery of interrupted turns.
 //!
-//! A run that is killed leaves a lease, and perhaps a running agent, an unread reply or steps that were intended and not
-//! run. The next run that takes the session finds its holder dead, kills the processes of the call by their marker, and
-//! salvages the reply from the files of the call. A reply that is whole is read as if it had just arrived, and intended
-//! steps are run again; operations leave what is done already. Nothing is asked of the agent a second time.
+//! A run that is killed leaves a lease behind, and possibly a running agent, an unparsed reply, or intended steps that
+//! were not run. The next run that takes the session finds that the holder of the lease is dead. It kills the processes
+//! of the call, which it finds by their marker, and reads the reply from the files of the call. A complete reply is
+//! parsed as if it had just arrived. Intended steps are run again; operations are idempotent. Recovery never calls the
+//! agent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,36 +34,39 @@ use crate::ops::{self, Step};
 use crate::orchestrator::clock;
 use crate::store::{ClaimResult, Lease, LedgerEntry, Store, blob_id};
 
-/// Time without a heartbeat after which a holder in another container or from before a reboot counts as dead.
+/// Time without a heartbeat after which a lease holder in another container, or from before a reboot, counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Extent of a recovery.
+/// Scope of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RecoveryScope {
-    /// Everything.
+    /// Recovers everything.
     Everything,
-    /// Everything but the steps of a change: these are left to the run that continues the change.
+    /// Does not parse the reply of a change or run its steps: the run that continues the change does that.
     NoSteps,
 }
 
-/// Takes the lease of a session, runs `work`, and releases the lease, whatever came of it.
+/// Takes the lease of a session, calls `action`, and releases the lease.
+///
+/// If `action` fails, the unfinished turn is recovered before the lease is released. If that fails too, the lease is
+/// passed to a dead process, so that the next run recovers the session.
 pub(crate) fn with_lease<T>(
     context: &TurnContext<'_>,
     session: &SessionId,
-    work: impl FnOnce(&Lease) -> Result<T>,
+    action: impl FnOnce(&Lease) -> Result<T>,
 ) -> Result<T> {
     let lease = claim(context, session)?;
     fail::point("claimed")?;
-    let result = work(&lease);
+    let result = action(&lease);
 
     if let Err(error) = &result
         && error.kind() != ErrorKind::SessionBusy
         && let Err(cause) = recover_without_steps(context, &lease)
     {
         if cause.message() != error.message() {
-            log::warn!("cannot finish the interrupted work of `{session}`: {cause:#}");
+            log::warn!("cannot recover session `{session}`: {cause:#}");
         }
-        // Nobody looks for interrupted work in a session that is free, so it is left to a dead holder.
+        // Only sessions with a dead holder are recovered, not free ones.
         let dead = ProcessIdentity {
             pid: 0,
             started: 0,
@@ -83,7 +87,7 @@ pub(crate) fn with_lease<T>(
     released.map(|()| value)
 }
 
-/// Takes the lease of a session that is free, or whose holder is dead.
+/// Takes the lease of a session that is free or whose holder is dead.
 fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
     let holder = LeaseHolder {
         name: context.run.name.clone(),
@@ -101,8 +105,8 @@ fn claim(context: &TurnContext<'_>, session: &SessionId) -> Result<Lease> {
     }
 }
 
-/// Returns true if the holder of a session is dead. A process of another boot or container cannot be looked up, so its
-/// heartbeat decides.
+/// Returns true if the holder of a session is dead. A process in another container or from before a reboot cannot be
+/// looked up, so the time of its last heartbeat decides.
 fn is_abandoned(held: &HeldSession) -> bool {
     let process = &held.holder.process;
     let this = agent::this_process();
@@ -127,15 +131,15 @@ fn session_busy(held: &HeldSession) -> Error {
         .with_hint("wait for it, stop it, or use another session")
 }
 
-/// Finishes the interrupted work of dead runs in all sessions. Returns messages by session.
+/// Recovers all sessions whose holder is dead. Returns messages for the user, by session.
 ///
 /// # Errors
 ///
-/// Those of the ledger. A session that cannot be finished is logged, and left as it is.
+/// Fails if the ledger cannot be read. A session that cannot be recovered is logged and skipped.
 pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     let held = context.store.held()?;
     let abandoned: Vec<HeldSession> = held.into_iter().filter(is_abandoned).collect();
-    // Processes are listed once: of many sessions few have left a running one.
+    // For several sessions, the running processes are listed once; few sessions have any.
     let running = match abandoned.len() {
         0 | 1 => None,
         _ => agent::marked_calls(),
@@ -152,21 +156,20 @@ pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<Stri
             // Another process was faster.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
             Err(error) => {
-                log::warn!("cannot finish the interrupted work of `{session}`: {error:#}");
+                log::warn!("cannot recover session `{session}`: {error:#}");
             }
         }
     }
     Ok(all)
 }
 
-/// Finishes what an interrupted run left in a session, and returns the session. There is nothing to do if the last run
-/// ended normally.
+/// Recovers the last turn of a session if it was interrupted, and returns the session.
 pub(crate) fn recover<'a>(context: &'a TurnContext<'a>, lease: &'a Lease) -> Result<Session<'a>> {
     let (_, state) = recover_from(context, lease, None, RecoveryScope::Everything)?;
     Ok(Session::new(context, lease, state))
 }
 
-/// Like [`recover`], for a caller that does not continue the session: steps of a change stay to be run.
+/// Like [`recover`], but does not run steps of a change, for callers that do not continue the change.
 pub(crate) fn recover_without_steps<'a>(
     context: &'a TurnContext<'a>,
     lease: &'a Lease,
@@ -175,7 +178,7 @@ pub(crate) fn recover_without_steps<'a>(
     Ok(Session::new(context, lease, state))
 }
 
-/// Records that the steps which are left of a session's last turn will not be run.
+/// Records the remaining steps of a session's last turn as not run, because the change was abandoned.
 pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<()> {
     let events = context.store.events(&lease.session)?;
     let Some(turn) = TurnRecord::last(&lease.session, &events) else {
@@ -196,8 +199,8 @@ pub(crate) fn abandon_steps(context: &TurnContext<'_>, lease: &Lease) -> Result<
     context.store.commit(lease, &entry, clock::now())
 }
 
-/// Finishes what an interrupted run left in a session. `running` are the markers of all running calls, if they are
-/// known. Returns what was found and done, and the state afterwards.
+/// Recovers the last turn of a session if it was interrupted. `running` contains the markers of all running calls, if
+/// they are known. Returns messages for the user, and the state after the recovery.
 fn recover_from(
     context: &TurnContext<'_>,
     lease: &Lease,
@@ -226,7 +229,7 @@ fn recover_from(
     Ok((done, state))
 }
 
-/// Reads the reply of a turn whose call has ended, or runs the steps that are left of it.
+/// Parses the reply of an interrupted turn whose calls have ended, or runs its remaining steps.
 fn finish_turn(
     context: &TurnContext<'_>,
     lease: &Lease,
@@ -237,11 +240,12 @@ fn finish_turn(
     let name = turn.name();
     let replies = turn.replies(context.store)?;
     let is_unread = !replies.is_empty() && turn.replied.is_none();
-    let other = match context.workspace.with_pack(&turn.started.pack) {
-        Ok(other) => other,
+    let other_workspace = match context.workspace.with_pack(&turn.started.pack) {
+        Ok(other_workspace) => other_workspace,
         Err(error) if is_unread && is_missing_pack(&error) => {
             done.push(format!(
-                "the reply of {name} is kept, but not parsed: its pack is missing"
+                "the reply of {name} was not parsed: pack `{}` is missing or invalid",
+                turn.started.pack
             ));
             let mut session = Session::load(context, lease)?;
             session.commit(&[unread_reply(turn)], &[])?;
@@ -250,7 +254,7 @@ fn finish_turn(
         Err(error) => return Err(error),
     };
     let context = &TurnContext {
-        workspace: other.as_ref().unwrap_or(context.workspace),
+        workspace: other_workspace.as_ref().unwrap_or(context.workspace),
         ..*context
     };
 
@@ -262,15 +266,15 @@ fn finish_turn(
     }
 
     let prepared = turn.to_prepared(context.store)?;
-    let named = Some(&lease.session).filter(|_| prepared.started.named);
-    let site = TurnSite::for_session(context, named, &session.state)?;
+    let named_session = Some(&lease.session).filter(|_| prepared.started.named);
+    let site = TurnSite::for_session(context, named_session, &session.state)?;
     let mut active = ActiveTurn::new(session, &prepared, &site);
     if is_unread {
         done.push(format!("recovered the reply of {name}"));
         read_recorded_replies(&mut active, turn, &replies)?;
     } else if turn.intents.len() > turn.settlements.len() {
         let steps = load_steps(context.store, unsettled_intents(turn))?;
-        if let Some(session) = named {
+        if let Some(session) = named_session {
             let edits = steps
                 .iter()
                 .filter(|step| step.operation == OperationId::FilesEdit);
@@ -281,7 +285,11 @@ fn finish_turn(
             Some(reason) => refuse_steps(&mut active, &steps, &reason)?,
             None => drop(run_steps(&mut active, &steps)?),
         }
-        done.push(format!("finished {} effects of {name}", steps.len()));
+        let effects = match steps.len() {
+            1 => "1 effect".to_owned(),
+            count => format!("{count} effects"),
+        };
+        done.push(format!("finished {effects} of {name}"));
     }
     Ok(active.session.state)
 }
@@ -293,14 +301,14 @@ fn is_missing_pack(error: &Error) -> bool {
     )
 }
 
-/// Returns the intents of a turn that have no result; results are recorded in the order of the intents.
+/// Returns the intents of a turn that have no result. Results are recorded in the order of the intents.
 fn unsettled_intents(turn: &TurnRecord) -> &[Intent] {
     turn.intents
         .get(turn.settlements.len()..)
         .unwrap_or_default()
 }
 
-/// Removes the files of calls whose reply is in the ledger: they contain the agent's output without redaction.
+/// Removes the files of calls whose end is recorded. They contain the agent's output without redaction.
 fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     let calls = (1..).zip(&turn.calls);
     for (number, _) in calls.filter(|(_, call)| call.answered.is_some()) {
@@ -309,17 +317,17 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     }
 }
 
-/// Detail of a reply that cannot count: without the snapshot of the worktree, edits of the agent would not be noticed.
-const NO_SNAPSHOT: &str = "the snapshot of the work tree from before the call is missing";
+/// Detail of a reply that is discarded because edits of the agent cannot be detected without the snapshot.
+const NO_SNAPSHOT: &str = "the snapshot of the working tree taken before the call is missing";
 
-/// Returns true if the worktree is compared before and after the calls of a turn.
+/// Returns true if the working tree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &TurnStart) -> Result<bool> {
     Ok(started.permission == Permission::ReadOnly
         && context.drivers.find(&started.agent)?.works_in_tree())
 }
 
-/// Removes snapshots of the worktree for calls that have ended, or that were never made: the next call of the last turn,
-/// and the first call of the turn after it.
+/// Removes the stored snapshots of calls that have ended. Also removes those of calls that were prepared but not made:
+/// the next call of the last turn, and the first call of the turn after it.
 fn forget_snapshots(context: &TurnContext<'_>, lease: &Lease, last: Option<&TurnRecord>) {
     let home = &context.workspace.root;
     let forget = |turn, call| {
@@ -345,8 +353,8 @@ fn forget_snapshots(context: &TurnContext<'_>, lease: &Lease, last: Option<&Turn
     forget(turn + 1, 1);
 }
 
-/// Ends a call that no process waits for any more. Its processes are killed, its output is read from the files of the
-/// call, and its end is recorded. The reply counts if it is complete and an agent that may only read has edited nothing.
+/// Ends the interrupted call of a turn, if there is one: kills its processes, reads its output from the files of the
+/// call, and records its end. The reply is used if it is complete and no files were changed during a read-only call.
 fn end_call(
     context: &TurnContext<'_>,
     lease: &Lease,
@@ -365,9 +373,11 @@ fn end_call(
 
     let killed = kill_processes(&marker, call.guard.as_ref(), running)?;
     if killed > 0 {
-        done.push(format!(
-            "killed {killed} processes of {name} that were still running"
-        ));
+        let processes = match killed {
+            1 => "1 running process".to_owned(),
+            count => format!("{count} running processes"),
+        };
+        done.push(format!("killed {processes} of {name}"));
     }
 
     let RecoveredCall {
@@ -418,14 +428,14 @@ fn end_call(
         call.answered = Some(answered);
     }
 
-    // Only now: until the commit these files are the only copy of the reply.
+    // Removed only after the commit: until then, these files are the only copy of the reply.
     agent::discard(&folder);
     guard.forget();
     Ok(())
 }
 
-/// Kills the processes of a call, and returns their number. `running` are the markers of all running calls, if known; a
-/// call that is not among them and whose guard is dead has no processes.
+/// Kills the processes of a call, and returns their number. `running` contains the markers of all running calls, if
+/// known. A call whose marker is not in it and whose guard is dead has no processes.
 fn kill_processes(
     marker: &str,
     guard: Option<&ProcessIdentity>,
@@ -439,7 +449,7 @@ fn kill_processes(
     }
 }
 
-/// Reads the reply of a call from its files. Without files the call is lost.
+/// Reads the reply of a call from its files. Without files, the outcome is `Lost`.
 fn salvage(
     context: &TurnContext<'_>,
     turn: &TurnRecord,
@@ -461,7 +471,8 @@ fn salvage(
     })
 }
 
-/// Compares the worktree with the snapshot from before the call. A whole reply whose snapshot is missing counts as lost.
+/// Compares the working tree with the snapshot taken before the call. A complete reply of a read-only call whose
+/// snapshot is missing counts as lost.
 fn check_edits(
     context: &TurnContext<'_>,
     started: &TurnStart,
@@ -482,7 +493,7 @@ fn check_edits(
     Ok(reply)
 }
 
-/// Describes the end of a call for the report of the recovery.
+/// Describes the end of an interrupted call for the user.
 fn describe_end(name: &str, reply: &Reply) -> String {
     match (&reply.end, reply.text.len()) {
         (CallOutcome::Lost, 0) => format!("the call of {name} is lost"),
@@ -493,8 +504,8 @@ fn describe_end(name: &str, reply: &Reply) -> String {
     }
 }
 
-/// Returns the amount that a call has spent. Unknown usage counts as the reserved amount. The usage of a lost call is
-/// incomplete, so it counts as at least the reserved amount.
+/// Returns the amount that an interrupted call counts in the budgets. Unknown usage counts as the reserved amount. The
+/// usage of a lost call may be incomplete, so it counts as at least the reserved amount.
 fn spent_amount(reply: &Reply, reserved: Amount) -> Amount {
     let tokens = reply.usage.tokens().unwrap_or(reserved.tokens);
     let micro_dollars = reply.usage.micro_dollars;
@@ -511,8 +522,8 @@ fn spent_amount(reply: &Reply, reserved: Amount) -> Amount {
     }
 }
 
-/// Refuses to record the output of a call that may contain a secret whose value is not known here: it could not be
-/// redacted.
+/// Returns an error if the output of a call may contain a secret whose value is unknown in this run and therefore
+/// cannot be redacted.
 fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String]) -> Result<()> {
     let known: BTreeSet<&str> = context.drivers.secrets.names().collect();
     let unknown: Vec<&str> = needed
@@ -529,11 +540,11 @@ fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String
         unknown.join(", ")
     );
     Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-        "resume with the variable set, or discard the reply: remove its folder in .agentd/calls",
+        "set the variable and try again, or discard the reply by removing its folder in .agentd/calls",
     ))
 }
 
-/// Returns the event for a reply that is not read, because the pack has changed since the prompt was sent.
+/// Returns the event for a reply that is not parsed, because the pack has changed since the prompt was sent.
 fn unread_reply(turn: &TurnRecord) -> Event {
     let fault = "the pack changed after the prompt was sent, so the reply was not parsed";
     Event::Replied {
@@ -547,7 +558,7 @@ fn unread_reply(turn: &TurnRecord) -> Event {
     }
 }
 
-/// Reads the recorded replies of a turn, and runs the steps that follow.
+/// Parses and applies the recorded replies of a turn, and runs its steps.
 fn read_recorded_replies(
     active: &mut ActiveTurn<'_>,
     turn: &TurnRecord,

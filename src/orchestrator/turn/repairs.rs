@@ -1,4 +1,4 @@
-//! Asking an agent again for what its reply lacks.
+//! Repair calls: requests for parts that are missing in a reply.
 
 use super::call::{AgentCalls, EndedCall};
 use super::document_checks::check_documents;
@@ -7,17 +7,18 @@ use super::reply_reader::{MAX_REPAIRS, ReplyReader};
 use crate::error::{ErrorKind, Result};
 use crate::models::{Response, UsageMetrics};
 
-/// A reply, read together with the answers to its repairs.
+/// A parsed reply, merged with the answers of its repair calls.
 pub(crate) struct RepairedReply {
     pub(crate) response: Response,
-    /// The last call, unless it is recorded already.
+    /// Last call, if it is not recorded yet.
     pub(crate) unrecorded: Option<EndedCall>,
     /// Usage of all calls.
     pub(crate) usage: UsageMetrics,
 }
 
-/// Reads a reply, asks again for what it lacks, a few times at most, and merges the answers into it. A repair call that
-/// fails does not take back what the agent said before.
+/// Parses a reply, makes repair calls for its missing parts, and merges the answers into the response.
+///
+/// If a repair call fails, the response so far is kept.
 pub(crate) fn read_with_repairs(
     calls: &mut AgentCalls<'_, '_>,
     reader: &ReplyReader<'_>,
@@ -29,9 +30,9 @@ pub(crate) fn read_with_repairs(
     let mut usage = first.reply.usage;
     let mut replies = vec![first.reply.text.clone()];
     let mut unrecorded = Some(first);
-    let most = calls.turn.started().repairs.min(MAX_REPAIRS);
+    let max_repairs = calls.turn.started().repairs.min(MAX_REPAIRS);
 
-    for number in 1..=most {
+    for number in 1..=max_repairs {
         let Some(repair) = reader.find_repair(&response) else {
             break;
         };
@@ -43,13 +44,13 @@ pub(crate) fn read_with_repairs(
         }
         run.report(ProgressEvent::AskingAgain {
             number,
-            of: most,
+            of: max_repairs,
             complaints: repair.complaints.clone(),
         });
         let answer = match calls.repair(&prompt.to_xml(), repair.kind) {
             Ok(answer) => answer,
             Err(error) if error.kind() == ErrorKind::BudgetExhausted => {
-                log::warn!("cannot ask the agent again: {error}");
+                log::warn!("skipping the repair call: {error}");
                 break;
             }
             Err(error) => return Err(error),
@@ -59,7 +60,7 @@ pub(crate) fn read_with_repairs(
         usage = usage.plus(answer.reply.usage);
         if !answer.reply.end.is_ok() {
             let end = answer.reply.end.name();
-            log::warn!("the agent was asked again and failed: {end}");
+            log::warn!("the repair call failed: {end}");
             unrecorded = Some(answer);
             break;
         }

@@ -1,4 +1,4 @@
-//! Parses the replies of a turn, and composes the prompts that ask again for missing parts.
+//! Parses the replies of a turn, and composes the prompts of its repair calls.
 
 use serde::Deserialize;
 
@@ -12,16 +12,16 @@ use crate::orchestrator::redacted::redacted;
 use crate::orchestrator::workspace::Workspace;
 use crate::parse::{self, Grammar, Repair, ReplyContext};
 
-/// Maximum number of repairs of a turn.
+/// Maximum number of repair calls of a turn.
 pub const MAX_REPAIRS: u8 = 2;
 
-/// Parses replies of one turn by its record in the ledger and the rules of the pack.
+/// Parses the replies of a turn with the grammar of its mode.
 pub(crate) struct ReplyReader<'a> {
     workspace: &'a Workspace,
     started: &'a TurnStart,
     /// Texts of the prompt's segments.
     sent: &'a [String],
-    /// Text of the template, to recognize echoes of it.
+    /// Text of the template, to recognize parts of it in a reply.
     template: Option<String>,
     pub(crate) grammar: Grammar,
 }
@@ -61,7 +61,7 @@ impl<'a> ReplyReader<'a> {
         redacted(response, &self.workspace.secrets)
     }
 
-    /// Parses a complete reply, and merges the answers of its repairs into it.
+    /// Parses a complete reply (the first item) and merges the answers of its repair calls (the rest) into it.
     pub(crate) fn read_all(&self, replies: &[String]) -> Response {
         let first = replies.first().map_or("", String::as_str);
         let mut response = self.read(first, &CallOutcome::Ok);
@@ -71,21 +71,22 @@ impl<'a> ReplyReader<'a> {
         response
     }
 
-    /// Returns the parts that a response lacks; `None` if it is complete, or if the pack has no text to ask again with.
+    /// Returns the repair that a response needs; `None` if it has all required parts, or if the pack has no `repair`
+    /// text.
     pub(crate) fn find_repair(&self, response: &Response) -> Option<Repair> {
         let repair = parse::find_repair(response, &self.grammar)?;
         if self.workspace.pack.repair.is_none() {
             let pack = &self.workspace.pack.name;
-            log::warn!("pack `{pack}` has no `repair` text, so the agent is not asked again");
+            log::warn!("skipping the repair call: pack `{pack}` has no `repair` text");
             return None;
         }
         Some(repair)
     }
 
-    /// Returns the prompt of a repair: the turn's prompt and all replies so far. While it is too large for the model, the
-    /// largest context item is left out.
+    /// Returns the prompt of a repair call: the prompt of the turn, and all replies so far. If the prompt exceeds the
+    /// limits of the turn, its largest context items are omitted, one after another.
     ///
-    /// `None` if it is too large without any context item.
+    /// Returns `None` if it is too large even without context items.
     pub(crate) fn repair_prompt(
         &self,
         repair: &Repair,
@@ -104,9 +105,7 @@ impl<'a> ReplyReader<'a> {
             }
             let items = original.context().iter().enumerate();
             let Some((largest, item)) = items.max_by_key(|(_, item)| item.content().len()) else {
-                log::warn!(
-                    "the reply is too large for a repair prompt, so the agent is not asked again"
-                );
+                log::warn!("skipping the repair call: its prompt would be too large for the model");
                 return None;
             };
             left_out.push(item.name().to_owned());
@@ -114,15 +113,15 @@ impl<'a> ReplyReader<'a> {
         }
     }
 
-    /// Merges the answer of a repair into a response. Text of the turn's prompt in the answer counts as an echo; text of
-    /// the repair's own prompt does not.
+    /// Merges the answer of a repair call into a response. Text of the turn's prompt in the answer counts as an echo;
+    /// text of the repair prompt does not.
     pub(crate) fn merge_answer(&self, response: Response, answer: &str) -> Response {
         parse::merge_answer(response, self.read(answer, &CallOutcome::Ok), &self.grammar)
     }
 }
 
-/// Returns the parts of a turn's prompt. A prompt in a format that cannot be parsed becomes one context item, next to its
-/// instructions, which the ledger has.
+/// Returns the prompt of a turn as a structure. A prompt in a format other than XML cannot be parsed, so it becomes one
+/// context item, with the recorded instructions.
 fn original_prompt(prepared: &PreparedTurn) -> Result<UnifiedPrompt> {
     if prepared.started.format == Format::Xml {
         return UnifiedPrompt::from_xml(&prepared.prompt);
@@ -136,7 +135,7 @@ fn original_prompt(prepared: &PreparedTurn) -> Result<UnifiedPrompt> {
     Ok(UnifiedPrompt::new(instructions.join("\n"))?.with_artifact("prompt", &prepared.prompt))
 }
 
-/// Adds a context item with the names of the items that were left out.
+/// Adds a context item with the names of the omitted items, if there are any.
 fn with_note(prompt: &UnifiedPrompt, left_out: &[String]) -> UnifiedPrompt {
     if left_out.is_empty() {
         return prompt.clone();
@@ -162,12 +161,11 @@ fn without_item(prompt: &UnifiedPrompt, index: usize) -> Option<UnifiedPrompt> {
     Some(kept.fold(empty, UnifiedPrompt::with_item))
 }
 
-/// Size limits of the turn's prompts, from its fit report.
+/// Size limits of the prompts of a turn, from its fit report.
 #[derive(Debug, Default, Deserialize)]
 struct PromptLimits {
-    /// In tokens; `None` if no model was named.
+    /// Maximum tokens; `None` if the model is unknown.
     budget: Option<u64>,
-    /// In bytes.
     max_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The report of a turn.
+//! Report of a turn.
 
 use std::collections::BTreeMap;
 
@@ -13,63 +13,63 @@ use crate::models::{
 };
 use crate::pack::ModeSpec;
 
-/// The result of a turn.
+/// Report of a turn.
 #[derive(Debug, Serialize)]
 pub struct TurnReport {
-    /// The session.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// Number of the turn in the session.
+    /// Number of the turn in the session, from 1.
     pub turn: u64,
-    /// The mode that the turn was taken in.
+    /// Mode of the turn, which may not be the session's mode after it.
     pub mode: Mode,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// Size of the prompt.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub prompt_bytes: u64,
-    /// The way the last call for the reply ended.
+    /// Outcome of the last call for the reply.
     pub end: CallOutcome,
-    /// Number of processes that the agent left running, and that were killed.
+    /// Number of leftover processes of the agent, which were killed.
     pub left_behind: u64,
-    /// The reply, unchanged.
+    /// Reply of the agent, with secrets redacted and otherwise unchanged.
     #[serde(skip)]
     pub reply: String,
-    /// The reply, parsed.
+    /// Parsed reply.
     pub response: Response,
-    /// Warnings about the calls.
+    /// Warnings about skipped operations and about calls.
     pub warnings: Vec<String>,
-    /// The verdict of the reply, if it has one.
+    /// Verdict of the reply, if it has one.
     pub verdict: Option<ReviewResult>,
-    /// Findings of the reply and of the round before it, the most severe first.
+    /// Findings of the reply, and findings of earlier rounds with their new status; the most severe first.
     pub findings: Vec<Finding>,
-    /// Reason why the turn's result is worse than the verdict of its reply.
+    /// Result that overrules the verdict of the reply, if one does.
     pub overruled: Option<VerdictOverride>,
     /// Usage of all calls.
     pub usage: UsageMetrics,
     /// Number of calls.
     pub calls: u64,
-    /// Number of calls that asked again for something the reply lacked.
+    /// Number of repair calls: calls for parts that were missing in the reply.
     pub repairs: u64,
     /// Steps that were run or refused, with their results.
     pub settlements: Vec<StepResult>,
-    /// Parts of the reply that were not taken, with the reasons.
+    /// Requests in the reply that were rejected, with the reasons.
     pub proposals: Vec<RejectedEffect>,
     /// State of the session after the turn.
     pub state: State,
-    /// Condition that keeps the session in its mode, if one does.
+    /// Gate of the mode that is not met, so that the session stays in the mode.
     pub closed_gate: Option<String>,
-    /// Error that keeps the session in its mode, if there is one.
+    /// Error of the call or of the reply, because of which the session stays in the mode.
     #[serde(skip)]
     pub fault: Option<Error>,
 }
 
 impl TurnReport {
-    /// Returns a report with the facts of a turn that do not depend on its reply.
+    /// Creates a report without the values that depend on the calls and on the steps of the turn.
     pub(crate) fn new(turn: &ActiveTurn<'_>, response: Response) -> Result<Self> {
         let started = turn.started();
         let pack = &turn.session.context.workspace.pack;
         let state = turn.session.state.clone();
-        let stays = state.mode.as_ref() == Some(&started.mode) && state.ended.is_none();
-        let gate = apply::closed_gate(pack, &state)?.filter(|_| stays);
+        let is_in_same_mode = state.mode.as_ref() == Some(&started.mode) && state.ended.is_none();
+        let gate = apply::closed_gate(pack, &state)?.filter(|_| is_in_same_mode);
 
         Ok(Self {
             session: turn.session.lease.session.clone(),
@@ -97,25 +97,25 @@ impl TurnReport {
     }
 }
 
-/// A result that counts instead of the verdict of a reply.
+/// Result that overrules the verdict of a reply, because the result of an operation is worse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictOverride {
-    /// The result that counts, such as `NEEDS_CHANGES`.
+    /// Effective result, such as `NEEDS_CHANGES`.
     pub result: TurnResult,
-    /// The operation whose result makes it worse.
+    /// Operation whose result overrules the verdict.
     pub operation: OperationId,
-    /// The reason, for people: `1 critical finding is open`.
+    /// Reason for the user, such as `1 critical finding is open`.
     pub reason: String,
 }
 
 impl VerdictOverride {
-    /// Compares a result with the results of operations, as the mode's `evidence` demands.
+    /// Finds the result of an operation that overrules the result of a reply, by the rules in `evidence` of the mode.
     fn find(
         spec: &ModeSpec,
-        said: TurnResult,
+        reply_result: TurnResult,
         results: &BTreeMap<OperationId, StepResult>,
     ) -> Option<Self> {
-        let (operation, result) = apply::overruled_by(spec, said, results)?;
+        let (operation, result) = apply::overruled_by(spec, reply_result, results)?;
         let reason = results.get(operation).map(|found| found.detail.clone());
         Some(Self {
             result,
@@ -124,7 +124,7 @@ impl VerdictOverride {
         })
     }
 
-    /// Returns the result that overrules the verdict of a session's last turn, taken in a mode.
+    /// Returns the result that overrules the verdict of the session's last turn, which was taken in `mode`.
     fn of_turn(spec: &ModeSpec, mode: &Mode, state: &State) -> Option<Self> {
         let left = state
             .left
@@ -134,10 +134,10 @@ impl VerdictOverride {
             Some(left) => (left.verdict, &left.results),
             None => (state.progress.verdict, &state.results),
         };
-        let said = verdict.map_or(TurnResult::Otherwise, TurnResult::Verdict);
-        let worse = Self::find(spec, said, results)?;
+        let reply_result = verdict.map_or(TurnResult::Otherwise, TurnResult::Verdict);
+        let worse = Self::find(spec, reply_result, results)?;
 
-        // A ticked task is progress, even if others are still open.
+        // A turn that ticked a task made progress, so it is not overruled because other tasks are still open.
         let is_progress = results
             .get(&worse.operation)
             .is_some_and(|found| found.result == Some(StepOutcome::Progress));

@@ -1,4 +1,4 @@
-//! A request for one prompt or one turn.
+//! Request for a prompt or a turn.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,48 +12,51 @@ use crate::ops::Diff;
 pub struct TurnRequest {
     /// Mode of the turn.
     pub mode: Mode,
-    /// The user's text.
+    /// Instructions of the user, or of the phase of a change.
     pub instructions: String,
-    /// Agent; `None` for the mode's from the settings, an installed one, or BASE.
+    /// Agent; `None` for the agent that the settings name for the mode, or else an installed one, or else `BASE`.
     pub agent: Option<AgentName>,
-    /// Description of the session's work, from the caller.
+    /// State document of the session, which replaces the recorded one.
     pub work: Option<StateDocument>,
-    /// Session, such as a change.
+    /// Session of the turn, such as a change; `None` for a new session.
     pub session: Option<SessionId>,
-    /// Change whose files are shown, if it is not the session itself.
+    /// Change that a reviewer's session works on; `None` if the session works on its own files.
     pub for_change: Option<SessionId>,
-    /// Files to show.
+    /// Files to show in the prompt.
     pub files: Vec<PathBuf>,
-    /// Artifacts to show.
+    /// Files to show in the prompt as artifacts.
     pub artifacts: Vec<PathBuf>,
-    /// Allows files and artifacts with the name of a secret file.
+    /// Allows files and artifacts whose names are those of secret files, such as `.env`.
     pub secret_files: bool,
-    /// Named blocks of context, in the order of the prompt. A name may occur several times; each must be in `blocks` of
-    /// a layer of the pack.
+    /// Named blocks of context, in the order of the prompt. Every name must be listed in `blocks` of a layer of the
+    /// pack, and may occur several times.
     pub blocks: Vec<NamedBlock>,
-    /// Thoughts of earlier agents to show.
+    /// Thoughts of earlier agents to show in the prompt.
     pub thoughts: Vec<String>,
-    /// Values of variables. They replace gathered ones.
+    /// Values of template variables. They take precedence over values that agentd gathers.
     pub variables: Variables,
-    /// Nonce of the prompt, unless the settings turn nonces off. A turn creates its own.
+    /// Nonce of the prompt. [`take_turn`](crate::orchestrator::take_turn) sets a new one; it is not used if the
+    /// settings turn nonces off.
     pub nonce: Option<Nonce>,
-    /// Format; `None` for the pack's, or chat for a model with an HTTP API if the pack renders flat text.
+    /// Format of the prompt; `None` for the format of the pack, except that an agent with an HTTP API gets chat
+    /// messages instead of flat text.
     pub format: Option<Format>,
-    /// Model that the prompt is written for; `None` for the agent's own.
+    /// Model that the prompt is fitted to; `None` for the default model of the agent.
     pub model: Option<String>,
     /// Counts tokens even if the size in bytes already fits.
     pub count: bool,
     /// Makes a missing mandatory variable an error, whatever the settings say.
     pub strict: bool,
-    /// Number of times that the agent may be asked again for missing parts of its reply; at most
-    /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS).
+    /// Maximum number of repair calls, which request missing parts of the reply; values above
+    /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS) count as that.
     pub repairs: u8,
-    /// Measurements of the agent and its model. A turn looks them up itself.
+    /// Measurements of the agent and its model. [`take_turn`](crate::orchestrator::take_turn) looks them up in the
+    /// ledger.
     pub measured: ModelMeasurements,
-    /// Items from the operations before the turn, each with its source.
+    /// Context items of the operations before the turn, each with its source.
     pub found: Vec<(ContextItem, String)>,
-    /// Working tree to review, in a review without a change. [`review_tree`](crate::orchestrator::review_tree) sets
-    /// it.
+    /// Working tree under review, in a review without a change. Set by
+    /// [`review_tree`](crate::orchestrator::review_tree).
     pub review: Option<ReviewTree>,
 }
 
@@ -62,11 +65,11 @@ pub struct TurnRequest {
 pub struct NamedBlock {
     /// Name of the block.
     pub name: String,
-    /// Text of the block, or the file that has it.
+    /// Text of the block, or the file that contains it.
     pub content: BlockContent,
 }
 
-/// Source of a block's text. A block without text is left out of the prompt.
+/// Source of a block's text. A block with empty text is omitted from the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockContent {
     /// The text itself.
@@ -83,9 +86,9 @@ pub struct ReviewTree {
     /// Commit that the tree is compared with.
     pub(crate) base: String,
     pub(crate) diff: Arc<Diff>,
-    /// Set if `checks.run` runs the project's own checks; otherwise it does nothing.
+    /// True if `checks.run` runs the checks of the project; otherwise it does nothing.
     pub(crate) runs_checks: bool,
-    /// Filled with each check that has ended.
+    /// Checks that have ended, added while the turn runs.
     pub(crate) checks: Arc<Mutex<Vec<Check>>>,
 }
 
@@ -117,7 +120,7 @@ impl TurnRequest {
         }
     }
 
-    /// Returns the session whose files the turn works with.
+    /// Returns the session whose files the turn works with: `for_change`, or else `session`.
     #[must_use]
     pub fn works_on(&self) -> Option<&SessionId> {
         self.for_change.as_ref().or(self.session.as_ref())

@@ -1,4 +1,4 @@
-//! A turn request with everything that it leaves open decided, once.
+//! A turn request with all defaults resolved.
 
 use std::sync::Arc;
 
@@ -13,42 +13,43 @@ use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
 use crate::pack::{FoundTemplate, ModeSpec};
 
-/// A request, and the agent, model, template, rendering and permission that it is taken with.
+/// A request with the agent, model, template, format and permission that the turn uses.
 pub(crate) struct ResolvedTurn<'a> {
-    /// The request without secrets.
+    /// The request, with secrets redacted and with the resolved agent.
     pub(crate) request: TurnRequest,
     pub(crate) spec: &'a ModeSpec,
-    /// The agent of the request or of the mode; BASE if there is none.
+    /// Agent of the request or of the mode; `BASE` if there is none.
     pub(crate) agent: AgentName,
-    /// `None` if the pack has no layer for a template.
+    /// Template of the prompt; `None` if the pack has no layer for one.
     pub(crate) template: Option<Arc<FoundTemplate>>,
-    /// Id of the model; `None` if nothing names one.
+    /// Id of the model; `None` if neither the request nor the settings name one.
     pub(crate) model: Option<String>,
-    /// `None` for the rendering of the pack.
+    /// Format of the prompt; `None` for the format of the pack.
     pub(crate) format: Option<Format>,
-    /// Set if the agent has tools to read and edit files.
+    /// True if the agent has its own tools to read and edit files, or if no agent is known.
     pub(crate) has_tools: bool,
-    /// The permission of the mode, whether or not the agent has tools to use it.
+    /// Permission of the mode, even if the agent has no tools to use it.
     pub(crate) permission: Permission,
-    /// Characters of a prompt that the agent would expand.
+    /// Syntax in prompts that the agent would expand or execute.
     pub(crate) expands: Vec<PromptExpansion>,
 }
 
 impl<'a> ResolvedTurn<'a> {
-    /// Resolves a request.
+    /// Resolves the defaults of a request.
     ///
     /// # Errors
     ///
-    /// `TemplateNotFound` also for a mode that the pack does not have, `UnknownMode`, `ConfigInvalid`.
+    /// `TemplateNotFound` if there is no template for the mode, which includes modes that the pack does not have;
+    /// `UnknownMode` if the pack needs no template and does not have the mode; `ConfigInvalid` for invalid settings.
     pub(crate) fn new(workspace: &'a Workspace, request: &TurnRequest) -> Result<Self> {
-        let named = workspace.agent(request)?;
-        let agent = named.clone().unwrap_or_else(AgentName::base);
-        // An unknown mode is reported as a missing template, as it is for a prompt.
+        let found_agent = workspace.agent(request)?;
+        let agent = found_agent.clone().unwrap_or_else(AgentName::base);
+        // Before the mode, so that an unknown mode is reported as a missing template, as for prompts.
         let template = workspace.template(&agent, &request.mode)?;
         let spec = workspace.pack.mode(&request.mode)?;
 
         let with_agent = TurnRequest {
-            agent: named,
+            agent: found_agent,
             ..redacted_request(request, &workspace.secrets)
         };
         Ok(Self {
@@ -64,20 +65,20 @@ impl<'a> ResolvedTurn<'a> {
         })
     }
 
-    /// Refuses a turn in a mode that names an operation which is not registered.
+    /// Returns an error if the mode names an operation that is not registered.
     pub(crate) fn check_operations(&self, context: &TurnContext<'_>) -> Result<()> {
         let spec = self.spec;
         let actions = context.workspace.pack.uses.values();
-        let of_actions = actions
+        let action_operations = actions
             .filter(|action| action.modes.contains(&self.request.mode))
             .filter_map(|action| action.operation.as_ref());
         let after = spec.after.iter().chain(&spec.finish);
         context
             .operations
-            .check_names(&spec.before, after, of_actions)
+            .check_names(&spec.before, after, action_operations)
     }
 
-    /// Returns the session of the turn; one that is not named gets a new one.
+    /// Returns the session of the turn. If the request names none, a new session with a random name is returned.
     pub(crate) fn session(&self) -> Result<SessionId> {
         match &self.request.session {
             Some(session) => Ok(session.clone()),
@@ -96,7 +97,7 @@ impl<'a> ResolvedTurn<'a> {
         )
     }
 
-    /// Returns the text of the template, if there is one.
+    /// Returns the body of the template, if there is one.
     pub(crate) fn template_text(&self) -> Option<&str> {
         self.template
             .as_ref()
@@ -109,7 +110,8 @@ impl<'a> ResolvedTurn<'a> {
     }
 }
 
-/// Returns the events that are recorded before the turn of a request: that its mode is entered, and its description.
+/// Returns the events that are recorded before the turn of a request: entering the mode of the request, if the session
+/// is not in it, and the new state document, if the request has one.
 pub(crate) fn opening_events(state: &State, request: &TurnRequest) -> Vec<Event> {
     let mut events = Vec::new();
     if state.mode.as_ref() != Some(&request.mode) || state.ended.is_some() {

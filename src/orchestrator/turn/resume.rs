@@ -1,4 +1,4 @@
-//! Taking a turn once more: the same prompt, byte for byte.
+//! Sends the recorded prompt of a turn again, byte for byte: to finish the turn, or to replay it with another agent.
 
 use super::active_turn::ActiveTurn;
 use super::context::TurnContext;
@@ -15,13 +15,15 @@ use crate::models::{AgentName, CallOutcome, Event, Permission, SessionId, State}
 use crate::orchestrator::random;
 use crate::orchestrator::workspace::check_trust;
 
-/// Finishes the last turn of a session, and calls its agent again if it has no whole reply. Returns `None` if there was
-/// nothing left to do. With `again`, also if the agent could have edited files.
+/// Finishes the last turn of a session. If the turn has no complete reply, its agent is called again with the same
+/// prompt. Returns `None` if the turn was already finished, or if recovery finished it.
+///
+/// Without `again`, an agent that may have edited files is not called again.
 ///
 /// # Errors
 ///
-/// `NotResumable` if the agent could have done half of its work, or the pack has changed since the prompt was sent;
-/// anything that prevents a turn from being taken.
+/// `NotResumable` if the agent may have edited files and `again` is false, or if the pack has changed since the prompt
+/// was sent; and the errors of [`take_turn`](super::take_turn()).
 pub fn resume(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -37,23 +39,23 @@ pub fn resume(
             return Ok(None);
         }
 
-        let other = context.workspace.with_pack(&turn.started.pack)?;
+        let other_workspace = context.workspace.with_pack(&turn.started.pack)?;
         let context = &TurnContext {
-            workspace: other.as_ref().unwrap_or(context.workspace),
+            workspace: other_workspace.as_ref().unwrap_or(context.workspace),
             ..*context
         };
-        check(context, driver, &turn, again)?;
-        let prepared = prepared(context, driver, &turn)?;
-        let named = Some(session).filter(|_| prepared.started.named);
-        let site = TurnSite::for_session(context, named, &state)?;
+        check_resumable(context, driver, &turn, again)?;
+        let prepared = prepare_recorded(context, driver, &turn)?;
+        let named_session = Some(session).filter(|_| prepared.started.named);
+        let site = TurnSite::for_session(context, named_session, &state)?;
         let session = Session::new(context, lease, state);
         let active = ActiveTurn::new(session, &prepared, &site);
         run_turn(active, driver, Vec::new()).map(Some)
     })
 }
 
-/// Returns a recorded turn, ready to be sent once more at the current price of its model.
-fn prepared(
+/// Prepares a recorded turn to be sent again, with the current price of its model.
+fn prepare_recorded(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     turn: &TurnRecord,
@@ -71,7 +73,8 @@ fn prepared(
     })
 }
 
-fn check(
+/// Returns an error if the agent of a turn must not be called again.
+fn check_resumable(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     turn: &TurnRecord,
@@ -83,6 +86,11 @@ fn check(
         return Err(Error::new(ErrorKind::NotResumable, message)
             .with_hint("start a new turn with `agentd turn`"));
     }
+
+    let hint = format!(
+        "check `git status`, then run `agentd resume {} --again` or start a new turn",
+        turn.session
+    );
     let has_edited = |call: &CallRecord| {
         call.answered
             .as_ref()
@@ -91,22 +99,17 @@ fn check(
     if turn.calls.last().is_some_and(has_edited) && !again {
         let message =
             format!("the agent of {name} is read-only, but files were changed while it ran");
-        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-            "check `git status`, then run `agentd resume SESSION --again` or start a new turn",
-        ));
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(hint));
     }
     if turn.started.permission == Permission::Edit && driver.spends() && !again {
         let message =
             format!("the agent of {name} could edit files and may have done part of its work");
-        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-            "check `git status`, then run `agentd resume SESSION --again` or start a new turn",
-        ));
+        return Err(Error::new(ErrorKind::NotResumable, message).with_hint(hint));
     }
     if driver.spends() {
-        let own = Some(&turn.session).filter(|_| turn.started.named);
-        let tree = context
-            .workspace
-            .tree(turn.started.for_change.as_ref().or(own));
+        let named_session = Some(&turn.session).filter(|_| turn.started.named);
+        let session = turn.started.for_change.as_ref().or(named_session);
+        let tree = context.workspace.tree(session);
         check_trust(
             context.workspace,
             &tree,
@@ -117,20 +120,21 @@ fn check(
     Ok(())
 }
 
-/// Sends the prompt of a turn to another agent, in a new session. The reply has no effect.
+/// Sends the prompt of a turn to an agent, in a new session with read-only access. The effects of the reply are not
+/// carried out.
 ///
 /// # Errors
 ///
-/// Anything that prevents a turn from being taken.
+/// Those of [`take_turn`](super::take_turn()).
 pub fn replay(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     agent: &AgentName,
     turn: &TurnRecord,
 ) -> Result<TurnReport> {
-    let other = context.workspace.with_pack(&turn.started.pack)?;
+    let other_workspace = context.workspace.with_pack(&turn.started.pack)?;
     let context = &TurnContext {
-        workspace: other.as_ref().unwrap_or(context.workspace),
+        workspace: other_workspace.as_ref().unwrap_or(context.workspace),
         ..*context
     };
     context.workspace.template(agent, &turn.started.mode)?;
@@ -149,14 +153,14 @@ pub fn replay(
     with_lease(context, &session, |lease| {
         let mut turn = turn.clone();
         if agent.as_str() != turn.started.agent {
-            // The prompt stays as it is; another agent may not know the model that it was written for.
+            // The recorded model may not be available to another agent, so that agent uses its own.
             let model = context.workspace.agents()?.model(agent.as_str());
             turn.started.model = model.map(str::to_owned);
         }
         turn.started.permission = Permission::ReadOnly;
         turn.started.commands.clear();
 
-        let mut prepared = prepared(context, driver, &turn)?;
+        let mut prepared = prepare_recorded(context, driver, &turn)?;
         agent.as_str().clone_into(&mut prepared.started.agent);
         prepared.started.turn = 1;
         prepared.started.named = false;

@@ -1,4 +1,4 @@
-//! One invocation of the program: its identity, limits, budget, and how it is watched and stopped.
+//! Run: one invocation of the program, with its id, limits, budget, progress channel and stop flag.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,27 +11,27 @@ use crate::models::{Budget, SessionId};
 use crate::ops::Git;
 use crate::orchestrator::random;
 
-/// Parts of a project that count as accepted for one run, without being stored as accepted.
+/// Parts of a project that are accepted for one run only, in addition to those that the user has accepted permanently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptNow {
-    /// Only what the user has accepted before.
+    /// Nothing.
     #[default]
     Nothing,
-    /// The commands of the project's checks in addition, and nothing else: for a review of somebody else's work.
+    /// Only the commands of the project's checks, for a review of somebody else's work.
     Checks,
     /// Everything in the project.
     Everything,
 }
 
 impl AcceptNow {
-    /// Returns true if the commands of checks count as accepted.
+    /// Returns true if the commands of checks are accepted.
     #[must_use]
     pub fn covers_checks(self) -> bool {
         self != Self::Nothing
     }
 
-    /// Returns true if settings, agents, packs, templates, files that an agent obeys, and a ledger that came with the
-    /// project count as accepted.
+    /// Returns true if settings, agents, packs, templates, instruction files of agents, and a ledger that came with the
+    /// project are accepted.
     #[must_use]
     pub fn covers_definitions(self) -> bool {
         self == Self::Everything
@@ -45,11 +45,11 @@ pub struct Run {
     pub name: String,
     /// Unique id; part of the marker in the environment of every process that the run starts.
     pub id: String,
-    /// Maximum amounts for all calls of the run and of a session.
+    /// Budgets of the run and of its sessions.
     pub budget: Budget,
     /// Timeouts and size limits of one call.
     pub limits: Limits,
-    /// Parts that count as accepted for this run, as with `--trust`.
+    /// Parts of the project that are accepted for this run only, as with `--trust`.
     pub trust: AcceptNow,
     /// Channel for progress events; `None` if there is no watcher.
     pub progress: Option<ProgressSender>,
@@ -57,16 +57,16 @@ pub struct Run {
     pub git: Git,
     /// Changes whose worktree was checked for uncommitted edits in this run.
     pub committed_trees: CommittedTrees,
-    /// Flag that asks the run to stop.
+    /// Flag with which the user stops the run.
     pub stop: StopFlag,
 }
 
 impl Run {
-    /// Starts a run without a budget.
+    /// Creates a run without a budget.
     ///
     /// # Errors
     ///
-    /// `NoRandomness` if the operating system has no random bytes for its id.
+    /// `NoRandomness` if no random id can be generated.
     pub fn new(name: impl Into<String>) -> Result<Self> {
         Ok(Self {
             name: name.into(),
@@ -81,7 +81,7 @@ impl Run {
         })
     }
 
-    /// Returns true the first time that it is called for a change.
+    /// Returns true if this is the first call in this run for a change.
     pub(crate) fn is_first_look_at(&self, session: &SessionId) -> bool {
         let mut seen = self
             .committed_trees
@@ -103,7 +103,7 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub struct CommittedTrees(Arc<Mutex<BTreeSet<SessionId>>>);
 
-/// Asks a run to stop: once to end gracefully, twice to end at once.
+/// Flag with which a run is stopped: gracefully after one request, immediately after two.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicU8>);
 
@@ -117,7 +117,7 @@ impl StopFlag {
             });
     }
 
-    /// Returns how often the run was asked to stop.
+    /// Returns the number of stop requests.
     #[must_use]
     pub fn asked(&self) -> u8 {
         self.0.load(Ordering::SeqCst)

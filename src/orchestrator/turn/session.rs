@@ -1,4 +1,4 @@
-//! A session that this process holds: its lease, its state, and the only way to add events to it.
+//! A session that this process holds under a lease. Events are added to a session only here.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use crate::store::{Lease, LedgerEntry};
 /// Poll interval of [`Session::pause`].
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Interval of the heartbeat by which the holder of a session shows in the ledger that it is alive.
+/// Interval at which the holder of a session renews its lease in the ledger.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A session held under a lease, with its state as the ledger has it.
+/// A session held under a lease, with its current state.
 pub(crate) struct Session<'a> {
     pub(crate) context: &'a TurnContext<'a>,
     pub(crate) lease: &'a Lease,
     pub(crate) state: State,
-    /// Events that go into the next commit, before its own.
-    unrecorded: Vec<Event>,
+    /// Events to record with the next commit, before the events of that commit.
+    deferred: Vec<Event>,
 }
 
 impl<'a> Session<'a> {
@@ -30,17 +30,17 @@ impl<'a> Session<'a> {
             context,
             lease,
             state,
-            unrecorded: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
-    /// Reads the state of a session from the ledger.
+    /// Loads the state of a session from the ledger.
     pub(crate) fn load(context: &'a TurnContext<'a>, lease: &'a Lease) -> Result<Self> {
         let state = context.store.state(&lease.session)?;
         Ok(Self::new(context, lease, state))
     }
 
-    /// Refuses a session that was started with another pack.
+    /// Returns an error if the session was started with another pack.
     pub(crate) fn require_pack(&self) -> Result<()> {
         let pack = &self.context.workspace.pack.name;
         let Some(other) = self.state.pack.as_ref().filter(|other| *other != pack) else {
@@ -53,20 +53,20 @@ impl<'a> Session<'a> {
             .with_hint(format!("use --pack {other}, or name another session")))
     }
 
-    /// Adds events to the state now, and to the ledger with the next commit.
+    /// Applies events to the state now, and records them with the next commit.
     pub(crate) fn defer(&mut self, events: Vec<Event>) {
         self.state = std::mem::take(&mut self.state).after(&events);
-        self.unrecorded.extend(events);
+        self.deferred.extend(events);
     }
 
-    /// Returns true if events wait for the next commit.
+    /// Returns true if there are events to record with the next commit.
     pub(crate) fn has_deferred(&self) -> bool {
-        !self.unrecorded.is_empty()
+        !self.deferred.is_empty()
     }
 
-    /// Records events and the texts that they name, in one transaction.
+    /// Records events and the texts that they refer to, in one transaction.
     pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
-        let deferred = std::mem::take(&mut self.unrecorded);
+        let deferred = std::mem::take(&mut self.deferred);
         let all = [deferred.as_slice(), events].concat();
         let entry = LedgerEntry {
             events: &all,
@@ -81,9 +81,9 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Waits, and keeps the lease alive meanwhile. Returns false if the run was asked to stop.
+    /// Waits for a duration and renews the lease meanwhile. Returns false if the run was asked to stop.
     ///
-    /// `heartbeat` outlasts the call, so that many short pauses keep the lease alive like a long one.
+    /// The caller keeps `heartbeat` between calls, so that a series of short pauses also renews the lease.
     pub(crate) fn pause(&self, duration: Duration, heartbeat: &mut Heartbeat) -> Result<bool> {
         let start = Instant::now();
         while start.elapsed() < duration {

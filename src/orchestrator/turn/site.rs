@@ -1,4 +1,4 @@
-//! The place where a turn works: the user's working tree, or the branch and worktree of a change.
+//! Site of a turn: the user's working tree, or the branch and worktree of a change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,9 @@ use crate::models::{Check, CheckEnd, Finding, Mode, OperationId, SessionId, Stat
 use crate::ops::{ChangeSite, ChatSite, CheckJob, Repository, ReviewSite, Site, Worktree};
 use crate::orchestrator::workspace::{check_checks, is_secret_file};
 
-/// The place where a turn works.
+/// Site of a turn: the tree that its agent and its operations work in.
 pub(crate) struct TurnSite {
-    /// The tree that agents work in.
+    /// Root of the tree.
     pub(crate) tree: PathBuf,
     change: Option<ChangeWorktree>,
     review: Option<TreeReview>,
@@ -26,7 +26,7 @@ pub(crate) struct TurnSite {
 /// A review of the user's working tree.
 struct TreeReview {
     tree: ReviewTree,
-    /// `None` in a review without checks.
+    /// Runner of the checks; `None` in a review without checks.
     checks: Option<CheckRunner>,
 }
 
@@ -35,16 +35,16 @@ struct ChangeWorktree {
     repository: Repository,
     worktree: Worktree,
     checks: CheckRunner,
-    /// Output of the checks that failed last.
+    /// Report of the last run of the checks, if a check failed.
     failed: Option<String>,
-    /// Open findings that concern the mode.
+    /// Open findings that are relevant in the mode.
     findings: Vec<Finding>,
 }
 
-/// Called before and after each check.
+/// Callback that is called before each check (without a result) and after it.
 type ReportCheck = dyn Fn(&CheckCommand, Option<&Check>);
 
-/// Everything that running the project's checks needs.
+/// Commands and settings to run the project's checks.
 struct CheckRunner {
     commands: Vec<CheckCommand>,
     folder: PathBuf,
@@ -55,7 +55,7 @@ struct CheckRunner {
 }
 
 impl TurnSite {
-    /// Returns the site of a request: that of a review of the working tree, or that of its session.
+    /// Opens the site of a request: the working tree under review, or the site of its session.
     pub(crate) fn open(
         context: &TurnContext<'_>,
         request: &TurnRequest,
@@ -67,7 +67,7 @@ impl TurnSite {
         }
     }
 
-    /// Returns the site of a session: its own worktree if it is a change, and the user's working tree if it is not.
+    /// Opens the site of a session: the worktree of a change, or else the user's working tree.
     pub(crate) fn for_session(
         context: &TurnContext<'_>,
         session: Option<&SessionId>,
@@ -122,17 +122,18 @@ impl TurnSite {
         })
     }
 
-    /// Returns the commit of a change's worktree.
+    /// Returns the current commit of the change's worktree; `None` without a change.
     pub(crate) fn commit(&self) -> Result<Option<String>> {
         let change = self.change.as_ref();
         change.map(|change| change.worktree.head()).transpose()
     }
 
-    /// Refuses a mode that runs checks which the user has not accepted.
+    /// Returns an error if a mode runs checks that the user has not accepted.
     pub(crate) fn check_trust(&self, context: &TurnContext<'_>, mode: &Mode) -> Result<()> {
-        let of_change = self.change.as_ref().map(|change| &change.checks);
-        let of_review = self.review.as_ref().and_then(|it| it.checks.as_ref());
-        let Some(checks) = of_change.or(of_review) else {
+        let change_checks = self.change.as_ref().map(|change| &change.checks);
+        let review = self.review.as_ref();
+        let review_checks = review.and_then(|review| review.checks.as_ref());
+        let Some(checks) = change_checks.or(review_checks) else {
             return Ok(());
         };
 
@@ -146,7 +147,7 @@ impl TurnSite {
         check_checks(context.workspace, &checks.commands, accept_now)
     }
 
-    /// Returns the site of operations, with a state of the session.
+    /// Returns the site for operations, with `state` as the state of the session.
     pub(crate) fn operation_site<'a>(
         &'a self,
         context: &'a TurnContext<'_>,
@@ -198,7 +199,7 @@ impl TurnSite {
     }
 }
 
-/// Returns the output of the checks that failed last, in the current mode or in the one before.
+/// Returns the report of the last run of the checks, in the current or the previous mode, if a check failed.
 fn failed_checks(context: &TurnContext<'_>, state: &State) -> Result<Option<String>> {
     let before = state
         .left
@@ -212,14 +213,14 @@ fn failed_checks(context: &TurnContext<'_>, state: &State) -> Result<Option<Stri
         .transpose()
 }
 
-/// Returns the open findings that concern a session's mode: those of the mode if it notes some, otherwise those of all
-/// modes.
+/// Returns the open findings that are relevant in the session's mode: those of the mode itself if it records findings,
+/// otherwise those of all modes.
 fn relevant_findings(context: &TurnContext<'_>, state: &State) -> Result<Vec<Finding>> {
-    let own_mode = state
+    let recording_mode = state
         .mode
         .as_ref()
         .filter(|mode| notes_findings(&context.workspace.pack, mode));
-    match own_mode {
+    match recording_mode {
         Some(mode) => open_findings_in_mode(context.store, state, mode),
         None => {
             let open = open_findings(context.store, state)?;
@@ -247,7 +248,7 @@ impl CheckRunner {
         })
     }
 
-    /// Adds each check that has ended to a list.
+    /// Returns the runner with a callback that also adds each ended check to a list.
     fn collecting_in(self, list: &Arc<Mutex<Vec<Check>>>) -> Self {
         let list = Arc::clone(list);
         let report = self.report;

@@ -1,7 +1,7 @@
 //! Runs the steps of a turn and records their results.
 //!
-//! A step is committed as intended before it is run, and its result after it, so a crash in between is repaired by
-//! running it again: operations find what they have done already and leave it.
+//! The intent of a step is committed before the step is run, and its result afterwards. After a crash in between, the
+//! step is run again; operations are idempotent.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::store::blob_id;
 /// Poll interval while waiting for the merge lock.
 const MERGE_LOCK_POLL: Duration = Duration::from_millis(100);
 
-/// Returns the steps that are run after every turn of the mode, and at the end of the session those of `finish`.
-/// `events` are those of the reply.
+/// Plans the operations in `after` of the mode, and those in `finish` if the session ends. `events` are the events of
+/// the reply.
 pub(crate) fn always_run(
     turn: &ActiveTurn<'_>,
     events: &[Event],
@@ -32,7 +32,7 @@ pub(crate) fn always_run(
     let started = turn.started();
     let spec = turn.mode_spec()?;
 
-    // The end of the session depends on its findings, which are noted only later.
+    // Findings are recorded only when the steps are run, but they decide whether the session ends.
     let noted = findings.map(|findings| settled(started.turn, &ops::noted(findings)));
     let state = turn.session.state.clone().after(events).after(&noted);
     let next = apply::advance(&context.workspace.pack, &state)?;
@@ -55,9 +55,9 @@ pub(crate) fn always_run(
     Ok(steps)
 }
 
-/// Runs steps in order, records their results, and moves the session to its next mode if nothing keeps it.
+/// Runs steps in order, records their results, and moves the session to its next mode if its rules allow it.
 ///
-/// Steps that are run after every turn depend on those before them: once one step fails, they are not run.
+/// After a failed step, steps that are run after every turn are skipped, because they depend on the steps before them.
 pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec<StepResult>> {
     if steps.is_empty() {
         return Ok(Vec::new());
@@ -72,7 +72,8 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
     let mut failed = failed_before(turn, steps);
     for step in steps {
         if step.is_always_run() && recorded < results.len() {
-            // A step may change the tree that earlier results depend on, so these must not be run again.
+            // This step may change files that earlier steps depend on. Recording their results first prevents that they
+            // are run again after a crash.
             record_results(turn, &results[recorded..], None)?;
             recorded = results.len();
             fail::point("noted")?;
@@ -112,8 +113,8 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
     Ok(results)
 }
 
-/// Returns the reason why steps that an interrupted run left must not be run: the reviewed commit is not the current
-/// one any more.
+/// Returns the reason why unfinished or failed steps must not be run: the current commit is not the reviewed one.
+/// `None` if they may be run.
 pub(crate) fn stale_reason(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<String>> {
     if turn.session.state.change.is_none() || !steps.iter().any(Step::is_always_run) {
         return Ok(None);
@@ -137,7 +138,7 @@ pub(crate) fn stale_reason(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Opti
     }
 }
 
-/// Records that steps are not run, with the reason.
+/// Records steps as not run, with the reason.
 pub(crate) fn refuse_steps(turn: &mut ActiveTurn<'_>, steps: &[Step], reason: &str) -> Result<()> {
     let number = turn.started().turn;
     let refused = steps
@@ -147,7 +148,7 @@ pub(crate) fn refuse_steps(turn: &mut ActiveTurn<'_>, steps: &[Step], reason: &s
     turn.commit(&events, &[])
 }
 
-/// Waits until no other change of the project is being merged, if one of the steps merges.
+/// Waits for the merge lock of the project if one of the steps merges; returns `None` if none does.
 fn take_merge_lock(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<MergeLock>> {
     if !steps.iter().any(Step::needs_merge_lock) {
         return Ok(None);
@@ -158,13 +159,13 @@ fn take_merge_lock(turn: &ActiveTurn<'_>, steps: &[Step]) -> Result<Option<Merge
             return Ok(Some(lock));
         }
         if !turn.session.pause(MERGE_LOCK_POLL, &mut heartbeat)? {
-            let message = "another change was being merged";
+            let message = "stopped while waiting for another change to be merged";
             return Err(Error::new(ErrorKind::AgentStopped, message));
         }
     }
 }
 
-/// Returns an operation of this turn that failed before and is not among the steps.
+/// Returns an operation that failed earlier in this turn and that `steps` do not run again.
 fn failed_before(turn: &ActiveTurn<'_>, steps: &[Step]) -> Option<OperationId> {
     let is_run_again = |operation: &OperationId, target: &str| {
         steps
@@ -177,7 +178,7 @@ fn failed_before(turn: &ActiveTurn<'_>, steps: &[Step]) -> Option<OperationId> {
         .map(|(operation, _)| operation.clone())
 }
 
-/// Records results of steps, and the event that follows from them.
+/// Records the results of steps, and the `next` event that follows from them.
 fn record_results(
     turn: &mut ActiveTurn<'_>,
     results: &[StepResult],

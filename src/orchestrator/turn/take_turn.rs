@@ -28,7 +28,8 @@ use crate::orchestrator::random;
 ///
 /// # Errors
 ///
-/// Anything that prevents the turn from being taken. Once the agent has answered, faults of its reply are in the report.
+/// Fails if the turn cannot be prepared, the agent cannot be called, or the ledger cannot be written. A failed call or
+/// an unusable reply is not an error: it is in `fault` of the report.
 pub fn take_turn(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -66,7 +67,8 @@ pub fn take_turn(
     })
 }
 
-/// Runs a prepared turn from the call of its agent on. `opening` is recorded with the start of the turn.
+/// Runs a prepared turn, starting with the call of its agent. The `opening` events are recorded with the start of the
+/// turn.
 pub(crate) fn run_turn(
     mut turn: ActiveTurn<'_>,
     driver: &dyn Driver,
@@ -80,7 +82,7 @@ pub(crate) fn run_turn(
         return report_failed_call(&mut turn, &answer);
     }
 
-    // parse, and ask again for what the reply lacks
+    // parse, with repair calls for missing parts
     let workspace = calls.turn.session.context.workspace;
     let prepared = calls.turn.prepared;
     let reader = ReplyReader::new(workspace, &prepared.started, &prepared.texts)?;
@@ -107,7 +109,8 @@ pub(crate) fn run_turn(
     })
 }
 
-/// Returns true for a repair call that edited files or was stopped by the user: nothing of its turn is decided.
+/// Returns true if a repair call edited files or was stopped by the user. The turn then ends without applying its
+/// reply.
 fn ends_turn(answer: &EndedCall) -> bool {
     matches!(
         answer.reply.end,
@@ -115,7 +118,8 @@ fn ends_turn(answer: &EndedCall) -> bool {
     )
 }
 
-/// Records a call that failed, and reports it. Its text is shown, and has no effect.
+/// Records a failed call and returns the report of its turn. The report contains the text of the call, which has no
+/// effect.
 fn report_failed_call(turn: &mut ActiveTurn<'_>, answer: &EndedCall) -> Result<TurnReport> {
     record_answer(turn, answer)?;
 
@@ -123,7 +127,7 @@ fn report_failed_call(turn: &mut ActiveTurn<'_>, answer: &EndedCall) -> Result<T
     let prepared = turn.prepared;
     let reader = ReplyReader::new(workspace, &prepared.started, &prepared.texts)?;
     let reply = answer.reply.clone();
-    // The outcome of the call says already that the reply is cut off, or missing.
+    // The outcome already says that the reply is truncated or missing.
     let response = Response {
         problems: Vec::new(),
         ..reader.read(&reply.text, &reply.end)

@@ -1,4 +1,4 @@
-//! Compares the tokens that an agent reports for a prompt with our own count.
+//! Compares the prompt tokens that an agent reports with our own count.
 
 use super::active_turn::ActiveTurn;
 use super::calibration::record_figure;
@@ -6,8 +6,10 @@ use crate::compose::{Counter, seems_cut};
 use crate::error::Result;
 use crate::models::{CallReason, Format, MeasuredValue, Reply, grouped};
 
-/// Compares the tokens that an agent reports for a prompt with our own count, and records both if they are those of one
-/// request. Returns a warning if the prompt seems to have been cut.
+/// Compares the prompt tokens that an agent reports with our own count. Returns a warning if the prompt seems to have
+/// been truncated.
+///
+/// Both counts are recorded for calibration, unless the agent made tool calls: each of these sends another prompt.
 pub(crate) fn compare_tokens(
     turn: &ActiveTurn<'_>,
     why: CallReason,
@@ -37,12 +39,13 @@ pub(crate) fn compare_tokens(
         started.agent,
         grouped(ours)
     );
-    let warning = format!("{counts}: it may have been truncated before it reached the model");
+    let warning =
+        format!("{counts}: the prompt may have been truncated before it reached the model");
     log::warn!("{warning}");
     Some(warning)
 }
 
-/// Returns the most likely number of tokens of a prompt for a model, without calibration.
+/// Returns the estimated number of tokens of a prompt for a model, without calibration.
 fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: CallReason, prompt: &str) -> Result<u64> {
     let catalogue = turn.session.context.workspace.catalogue()?;
     let tokenizer = catalogue
@@ -51,7 +54,7 @@ fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: CallReason, prompt: &st
         .unwrap_or_default();
     let counter = Counter::new(tokenizer);
 
-    // A prompt that is sent as JSON is counted by its texts: the model reads these.
+    // For a prompt that is sent as JSON, only the texts are counted: the model does not see the JSON syntax.
     let is_text = matches!(turn.started().format, Format::Xml | Format::Flat);
     let count = match why {
         CallReason::Ask if !is_text => counter.count(&turn.prepared.texts.concat()),

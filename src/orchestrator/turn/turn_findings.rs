@@ -1,4 +1,4 @@
-//! The findings of a turn in progress.
+//! Findings of a turn in progress.
 
 use super::active_turn::ActiveTurn;
 use super::findings::{
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::models::{Finding, Response};
 use crate::ops::{self, Site, Step};
 
-/// Returns the findings of a turn; `None` in a mode that notes none.
+/// Returns the findings of a turn; `None` if the mode does not record findings.
 pub(crate) fn find_findings(
     turn: &ActiveTurn<'_>,
     response: &Response,
@@ -26,7 +26,7 @@ pub(crate) fn find_findings(
         None => open_findings_in_mode(context.store, &turn.session.state, &started.mode)?,
     };
     let reports: Vec<&str> = match started.for_change {
-        // No step is planned for an opinion, so its report is read as it was sent.
+        // No steps are planned for a reviewer's opinion, so its report is taken from the reply.
         Some(_) => whole_updates(response).collect(),
         None => steps
             .iter()
@@ -37,7 +37,7 @@ pub(crate) fn find_findings(
     Ok(Some(found))
 }
 
-/// Records of each finding whether its place exists in the tree.
+/// Sets `place_found` of each finding: true if its file and line exist in the tree.
 pub(crate) fn find_places(turn: &ActiveTurn<'_>, findings: &mut [Finding]) {
     let site = turn.operation_site(&turn.session.state);
     let session = turn.started().for_change.as_ref().or(site.session);

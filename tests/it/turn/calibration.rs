@@ -170,7 +170,7 @@ fn truncated_prompt_is_warned_about_and_not_a_sample() {
     let told = report["report"]["warnings"][0].as_str().unwrap();
     assert!(
         told.starts_with(warning)
-            && told.ends_with("it may have been truncated before it reached the model")
+            && told.ends_with("the prompt may have been truncated before it reached the model")
     );
 
     let found = measured(&project, "llama3.2:3b");
