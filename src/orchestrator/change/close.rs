@@ -1,16 +1,16 @@
-//! The end of a change: its worktree is removed, and its branch if it is merged.
+//! Closes a change: removes its worktree, and its branch if it is merged.
 
 use crate::error::Result;
 use crate::models::{SessionId, State};
 use crate::ops::Leftover;
 use crate::orchestrator::turn::TurnContext;
 
-/// Removes the worktree of a change that is over, after a commit of what is left in it. The branch is deleted if it is
-/// merged.
+/// Removes the worktree of a change that is done or abandoned. Uncommitted edits are committed first. The branch is
+/// deleted if it is merged.
 ///
 /// # Errors
 ///
-/// Those of git.
+/// Fails if a git command fails.
 pub(super) fn close_change(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -28,8 +28,8 @@ pub(super) fn close_change(
         repository.remove_worktree(&worktree, Leftover::Kept)?;
     }
     if let Some(onto) = opened.onto.as_ref().filter(|_| state.ended == Some(true)) {
-        // A branch that is not merged stays, for a pull request or for its owner.
-        let _stays = repository.delete_branch(&opened.branch, onto);
+        // Fails if the branch is not merged; it is then kept, for example for a pull request.
+        let _unmerged = repository.delete_branch(&opened.branch, onto);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A person's decision about a change.
+//! Decisions of the user about a change.
 
 use super::close::close_change;
 use super::open::{
@@ -13,11 +13,11 @@ use crate::orchestrator::turn::recover::{
 };
 use crate::pack::UNANSWERED_NOTICE;
 
-/// Records a person's decision about a change, and what follows from it.
+/// Records a decision of the user about a change, and moves the change to the mode that the decision leads to.
 ///
 /// # Errors
 ///
-/// `ChangeNotFound`; `NotWaiting` if the decision cannot be made now.
+/// `ChangeNotFound` if there is no such change, `NotWaiting` if the decision is not possible in its current state.
 pub fn decide(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -25,7 +25,7 @@ pub fn decide(
     note: Option<&str>,
 ) -> Result<ChangeStatus> {
     with_lease(context, change, |lease| {
-        // Steps of a change that is abandoned are not run first.
+        // Remaining steps of a change are not run if it is about to be abandoned.
         let abandons = matches!(decision, Decision::Reject | Decision::Cancel);
         let mut session = if abandons {
             recover_without_steps(context, lease)?
@@ -45,27 +45,27 @@ pub fn decide(
             with_questions(&session.state, note)
         };
         let note = note.map(|note| workspace.secrets.redact(&note).into_owned());
-        let follows = apply::decided(&workspace.pack, &session.state, decision)?;
+        let next_event = apply::decided(&workspace.pack, &session.state, decision)?;
         if abandons {
             abandon_steps(context, lease)?;
         } else {
-            // Anything that keeps the change from going on is reported before the decision is recorded.
+            // Done before the decision is recorded, so that nothing is recorded if the change cannot continue.
             let worktree = ensure_worktree(context, change, &session.state)?;
             worktree.commit(&commit_message_for_edits(change))?;
         }
-        let mut events: Vec<Event> = follows.into_iter().collect();
+        let mut events: Vec<Event> = next_event.into_iter().collect();
         events.push(Event::Decided { decision, note });
         session.commit(&events, &[])?;
 
         let status = find_status(session)?;
         if abandons && let Err(error) = close_change(context, change, &status.state) {
-            log::warn!("cannot remove the worktree: {error}");
+            log::warn!("cannot remove the worktree of `{change}`: {error}");
         }
         Ok(status)
     })
 }
 
-/// Refuses a decision that cannot be made now.
+/// Returns an error if a decision is not possible in the current state of a change.
 fn check_decision(change: &SessionId, decision: Decision, next: &NextStep) -> Result<()> {
     let Some(reason) = refusal(decision, next) else {
         return Ok(());
@@ -78,7 +78,8 @@ fn check_decision(change: &SessionId, decision: Decision, next: &NextStep) -> Re
     Err(Error::new(ErrorKind::NotWaiting, message).with_hint(hint))
 }
 
-/// Returns the reason why a decision cannot be made now.
+/// Returns the reason why a decision is not possible, in words that follow the name of the change; `None` if it is
+/// possible.
 fn refusal(decision: Decision, next: &NextStep) -> Option<&'static str> {
     match (decision, next) {
         (_, NextStep::Over { done: true }) => Some("is archived"),
@@ -96,16 +97,16 @@ fn refusal(decision: Decision, next: &NextStep) -> Option<&'static str> {
     }
 }
 
-/// Returns a person's note together with the questions that it answers. Without a note, the text says that nobody
-/// answers them.
+/// Returns the user's note together with the questions that it answers. Without a note, the text says that the
+/// questions are not answered.
 fn with_questions(state: &State, note: Option<&str>) -> Option<String> {
     let questions = &state.progress.questions;
-    let repeats_them = |note: &str| {
+    let repeats_questions = |note: &str| {
         questions
             .iter()
             .all(|question| note.contains(question.as_str()))
     };
-    if questions.is_empty() || note.is_some_and(repeats_them) {
+    if questions.is_empty() || note.is_some_and(repeats_questions) {
         return note.map(str::to_owned);
     }
 

@@ -1,4 +1,4 @@
-//! Decisions about a change that only a person may make.
+//! Interface through which a run asks the user for decisions about a change.
 
 use super::open::ChangeStatus;
 use crate::apply::NextStep;
@@ -6,36 +6,38 @@ use crate::config::CheckCommand;
 use crate::error::Result;
 use crate::models::Decision;
 
-/// Makes the decisions of a change on behalf of a person.
+/// Makes the decisions about a change on behalf of the user.
 ///
 /// `agentd run` asks on the terminal. A program may ask in its own way, or use [`LeaveWaiting`] and record the decision
 /// later with [`decide`](super::decide).
 pub trait Decider {
-    /// Returns the decision about a change that waits, or `None` to leave it waiting. `status.next` has the reason.
+    /// Returns the decision about a waiting change, or `None` to leave the change waiting. `status.next` says what it
+    /// waits for.
     ///
     /// # Errors
     ///
-    /// Ends the run; the change stays as it is.
+    /// An error ends the run and leaves the change unchanged.
     fn decide(&mut self, status: &ChangeStatus) -> Result<Option<PersonDecision>>;
 
-    /// Returns true to accept the check commands of the project for good. They run code of the project.
+    /// Returns true to accept the check commands of the project permanently. The commands run code of the project.
     ///
-    /// Called once, before anything is spent, unless they were accepted before. The default accepts nothing.
+    /// Called once, before the first turn, unless the commands are already accepted. The default implementation returns
+    /// false.
     ///
     /// # Errors
     ///
-    /// Ends the run before its first turn.
+    /// An error ends the run before its first turn.
     fn accept_checks(&mut self, _commands: &[CheckCommand]) -> Result<bool> {
         Ok(false)
     }
 }
 
-/// A decision about a change, with what the agents should know about it.
+/// A decision about a change, with a note for the agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonDecision {
-    /// The decision.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub decision: Decision,
-    /// Shown to every agent from now on.
+    /// Note that is part of the prompts of all later turns of the change.
     pub note: Option<String>,
 }
 
@@ -59,7 +61,7 @@ impl PersonDecision {
     }
 }
 
-/// Decides nothing: the run ends wherever a person is needed.
+/// Makes no decisions: the run ends as soon as the change waits for the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeaveWaiting;
 
@@ -69,10 +71,9 @@ impl Decider for LeaveWaiting {
     }
 }
 
-/// Approves every phase and leaves questions unanswered, as `agentd run --auto --yes` does.
+/// Approves every phase and leaves questions unanswered, like `agentd run --auto --yes`.
 ///
-/// A change that must not go on without a person still waits: after too many rounds, or if the reviewer was not shown
-/// everything.
+/// Some changes still wait for the user: after too many rounds, or if the reviewer was not shown all files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ApproveAll;
 

@@ -1,7 +1,7 @@
-//! A change: a request that runs through the modes of a pack, on its own branch and in its own worktree.
+//! Changes: requests that go through the modes of a pack, each on its own branch and in its own worktree.
 //!
-//! [`run_change`] runs one until it is done, abandoned, or waiting for a person. The other functions do one thing each:
-//! open a change, record a decision, list all changes, review the working tree without a change.
+//! [`run_change`] runs a change until it is done, abandoned, or waiting for the user. The other functions open a
+//! change, record a decision, list all changes, and review the working tree without a change.
 
 mod close;
 mod decide;

@@ -12,15 +12,16 @@ use crate::orchestrator::workspace::{Workspace, is_secret_file};
 use crate::pack::ModeSpec;
 use crate::spec::Tasks;
 
-/// Variable with the tasks of a change.
+/// Template variable with the tasks of a change.
 const TASKS_VARIABLE: &str = "TASKS";
 
-/// Returns the request for a turn of a change in a mode. The turn itself adds the request of the change and what people
-/// have said about it.
+/// Returns the request for a turn of a change in a mode. Its instructions are the task of the mode;
+/// [`take_turn`](crate::orchestrator::take_turn) adds the request of the change and the notes of the user.
 ///
 /// # Errors
 ///
-/// Those of files that cannot be read.
+/// `UnknownMode`; `SpecInvalid` if the tasks depend on each other in a cycle; `FileUnusable` if the tasks cannot be
+/// read.
 pub(super) fn next_turn(
     workspace: &Workspace,
     change: &SessionId,
@@ -43,30 +44,30 @@ pub(super) fn next_turn(
     Ok(turn)
 }
 
-/// Returns the files that the prompt of a turn shows, as they are in the worktree of the change: those that are named,
-/// and those that open tasks name if the agent cannot open files itself.
+/// Returns the files that the prompt of a turn shows, as paths in the worktree of the change: the `requested` files,
+/// and, if the agent has no tools to read files, the files that open tasks name.
 ///
 /// # Errors
 ///
-/// Those of files that cannot be read.
+/// `UnknownMode`; `FileUnusable` if the tasks cannot be read.
 pub(super) fn files_to_show(
     workspace: &Workspace,
-    named: &[PathBuf],
+    requested: &[PathBuf],
     turn: &TurnRequest,
 ) -> Result<Vec<PathBuf>> {
     let tree = workspace.tree(turn.session.as_ref());
-    let in_tree = |path: &PathBuf| {
+    let path_in_tree = |path: &PathBuf| {
         let root = workspace.root.canonicalize().ok()?;
         let full = path.canonicalize().ok()?;
         full.strip_prefix(root).ok().map(|path| tree.join(path))
     };
-    let mut files: Vec<PathBuf> = named
+    let mut files: Vec<PathBuf> = requested
         .iter()
-        .map(|path| in_tree(path).unwrap_or_else(|| path.clone()))
+        .map(|path| path_in_tree(path).unwrap_or_else(|| path.clone()))
         .collect();
 
-    let edits = workspace.pack.mode(&turn.mode)?.edits.is_some();
-    if let Some(change) = turn.session.as_ref().filter(|_| edits)
+    let can_edit = workspace.pack.mode(&turn.mode)?.edits.is_some();
+    if let Some(change) = turn.session.as_ref().filter(|_| can_edit)
         && !workspace.has_tools(turn)?
     {
         let tasks = read_tasks(workspace, change)?;
@@ -80,7 +81,7 @@ pub(super) fn files_to_show(
     Ok(files)
 }
 
-/// Returns the text of the next task, if tasks are done one by one.
+/// Returns the text of the next task, if the settings and the mode let the agent work on one task at a time.
 fn next_task(workspace: &Workspace, change: &SessionId, spec: &ModeSpec) -> Result<Option<String>> {
     if !spec.by_task || workspace.settings.change.tasks != TaskPace::Each {
         return Ok(None);

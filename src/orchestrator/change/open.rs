@@ -1,4 +1,4 @@
-//! Opening a change, and finding where it is.
+//! Opens changes and determines their status.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,25 @@ use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{Session, TurnContext};
 use crate::spec;
 
-/// Prefix of the branch of a change.
+/// Prefix of the branch names of changes.
 const BRANCH_PREFIX: &str = "agentd/";
 
-/// A change, and what may happen to it next.
+/// Status of a change, and its next step.
 #[derive(Debug)]
 pub struct ChangeStatus {
     /// Name of the change.
     pub change: SessionId,
-    /// Its state.
+    /// Current state of the change.
     pub state: State,
     /// Next step of the change.
     pub next: NextStep,
-    /// Its worktree.
+    /// Path of the worktree. It may not exist if the change is done or abandoned.
     pub tree: PathBuf,
 }
 
 impl ChangeStatus {
-    /// Returns the questions of the agent, if the change waits for answers: those of its reply, or those of the document
-    /// that the pack names for them.
+    /// Returns the questions of the agent, if the change waits for answers: the questions in its reply, or else those
+    /// in the document that the pack names for questions.
     #[must_use]
     pub fn questions(&self) -> Vec<String> {
         let NextStep::Answers { file, .. } = &self.next else {
@@ -47,13 +47,14 @@ impl ChangeStatus {
     }
 }
 
-/// Opens a change: creates its branch at the current commit, and its worktree outside the project. A change that exists
-/// is returned as it is.
+/// Opens a change: creates a branch at the current commit, and a worktree outside the project. For a change that is
+/// already open, returns its status.
 ///
 /// # Errors
 ///
-/// `ChangeNotFound` without a request if there is no such change; `ChangeExists` if it was opened with another request;
-/// `NotARepository`, `NoCommits` and those of git.
+/// `ChangeNotFound` if there is no such change and no request; `ChangeExists` if the change was opened with another
+/// request, or if its session or branch already exists; `NotARepository` or `NoCommits` if a branch cannot be created.
+/// Also fails if a git command fails.
 pub fn open_change(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -78,7 +79,7 @@ pub fn open_change(
 
         if request.is_some_and(|request| request.trim() != opened.request) {
             let message = format!(
-                "change `{change}` exists already, with the request {:?}",
+                "change `{change}` already exists with the request {:?}",
                 opened.request
             );
             return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(format!(
@@ -89,7 +90,7 @@ pub fn open_change(
     })
 }
 
-/// Returns the status of a change, with its worktree in place and edits made by hand committed.
+/// Returns the status of a change. Creates its worktree if it is missing, and commits edits that the user made in it.
 pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
     let context = session.context;
     let workspace = context.workspace;
@@ -100,14 +101,14 @@ pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
 
     if !matches!(next, NextStep::Over { .. }) {
         let worktree = ensure_worktree(context, &change, &state)?;
-        // Archived files are not written again, and a change without a folder gets none for its notes.
+        // Notes are not written if the change is archived, or if it has no folder for its documents.
         let is_archived = state.done.contains_key(&OperationId::ChangeArchive);
         if ops::has_change(&tree, &change) && !is_archived {
             write_notes(&tree, &change, &state)?;
         }
-        // Edits of an interrupted call belong to the next call of the turn.
-        let is_at_rest = state.mode_turns == 0 || state.progress.replied;
-        if is_at_rest && (context.run.is_first_look_at(&change) || !state.notes.is_empty()) {
+        // Edits of an interrupted call are left uncommitted: they belong to the next call of the turn.
+        let is_between_turns = state.mode_turns == 0 || state.progress.replied;
+        if is_between_turns && (context.run.is_first_look_at(&change) || !state.notes.is_empty()) {
             worktree.commit(&commit_message_for_edits(&change))?;
         }
     }
@@ -119,7 +120,7 @@ pub(super) fn find_status(session: Session<'_>) -> Result<ChangeStatus> {
     })
 }
 
-/// Returns the message of a commit that holds edits made by hand.
+/// Returns the message for a commit of edits that the user made.
 pub(super) fn commit_message_for_edits(change: &SessionId) -> String {
     format!("agentd({change}): manual edits")
 }
@@ -137,37 +138,40 @@ fn new_change(
         return Err(Error::new(ErrorKind::NameInvalid, message).with_hint("choose another name"));
     }
     if state.turns > 0 {
-        let message = format!("session `{change}` exists already and is not a change");
+        let message = format!("session `{change}` already exists and is not a change");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
     }
 
     let workspace = context.workspace;
     let repository = workspace.repository(&context.run.git)?;
-    let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    if full(&workspace.root) != full(&repository.root) {
+    let resolve_path = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if resolve_path(&workspace.root) != resolve_path(&repository.root) {
         let top = repository.root.display().to_string();
-        let message = "the project is a folder of a larger repository; changes need the top folder";
+        let message = "the project is not the top folder of its repository, which changes require";
         return Err(Error::new(ErrorKind::NotARepository, message)
-            .with_hint(format!("use `-C {}`", top.escape_debug())));
+            .with_hint(format!("run the command with `-C {}`", top.escape_debug())));
     }
     let head = repository.head()?;
     let branch = format!("{BRANCH_PREFIX}{change}");
     if repository.branch_exists(&branch)? {
-        let message = format!("branch `{branch}` exists already and belongs to no change");
-        let hint = format!("choose another name, or remove it with `git branch -D {branch}`");
+        let message = format!("branch `{branch}` already exists but does not belong to a change");
+        let hint =
+            format!("choose another name, or delete the branch with `git branch -D {branch}`");
         return Err(Error::new(ErrorKind::ChangeExists, message).with_hint(hint));
     }
 
-    // A folder that cannot be made is reported before anything is recorded.
+    // Created here so that an error is reported before anything is recorded.
     if let Some(folder) = workspace.worktree_path(change)?.parent() {
         ops::make_folder(folder)?;
     }
     let uncommitted = repository.uncommitted()?;
-    if let Some(first) = uncommitted.first() {
-        log::warn!(
-            "uncommitted files are not part of the change: {} files, such as {first:?}",
+    match uncommitted.as_slice() {
+        [] => {}
+        [file] => log::warn!("1 uncommitted file is not part of the change: {file:?}"),
+        [first, ..] => log::warn!(
+            "{} uncommitted files are not part of the change, such as {first:?}",
             uncommitted.len()
-        );
+        ),
     }
     Ok(ChangeOrigin {
         pack: workspace.pack.name.clone(),
@@ -178,7 +182,7 @@ fn new_change(
     })
 }
 
-/// Returns the worktree of a change, and creates it if it is missing.
+/// Returns the worktree of a change. Creates it if it is missing.
 pub(super) fn ensure_worktree(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -197,7 +201,7 @@ pub(super) fn not_opened(change: &SessionId) -> Error {
     ))
 }
 
-/// Writes the notes of people into the folder of a change, for people to read.
+/// Writes the notes of the user to a file in the folder of the change. Agents get them in their prompts instead.
 fn write_notes(tree: &Path, change: &SessionId, state: &State) -> Result<()> {
     let Some(text) = ops::notes_text(&state.notes) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Running the failed steps of a change's last turn again, without asking the agent.
+//! Retries the failed steps of a change's last turn without calling the agent.
 
 use super::open::ensure_worktree;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,12 +9,12 @@ use crate::orchestrator::turn::recover::{load_steps, recover, with_lease};
 use crate::orchestrator::turn::site::TurnSite;
 use crate::orchestrator::turn::{ActiveTurn, TurnContext, run_steps, stale_reason};
 
-/// Runs the steps after a change's last turn again if one of them failed. Returns `None` if none did.
+/// Retries the steps that are run after every turn, if one of them failed after the last turn of a change. Returns
+/// `None` if none failed, or if a step that the reply requested failed: that needs another turn.
 ///
 /// # Errors
 ///
-/// `VerdictStale` if the reviewed commit is not the current one any more; anything that prevents the steps from being
-/// run.
+/// `VerdictStale` if the current commit is not the reviewed one. Also fails if the steps cannot be run or recorded.
 pub(super) fn retry_steps(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -42,9 +42,9 @@ pub(super) fn retry_steps(
         let prepared = turn.to_prepared(context.store)?;
         let site = TurnSite::for_session(context, Some(change), state)?;
         let mut active = ActiveTurn::new(session, &prepared, &site);
-        // Someone who resolved a merge conflict by hand has changed what was reviewed.
+        // The user may have changed the reviewed files, for example to resolve a merge conflict.
         if let Some(reason) = stale_reason(&active, &steps)? {
-            let hint = format!("review it again: `agentd review {change}`");
+            let hint = format!("review it again with `agentd review {change}`");
             return Err(Error::new(ErrorKind::VerdictStale, reason).with_hint(hint));
         }
         let intended = steps.iter().map(|step| Event::Intended {
@@ -57,8 +57,8 @@ pub(super) fn retry_steps(
     })
 }
 
-/// Returns all steps that are run after every turn, if one of them failed and none that the reply asked for did. They
-/// are all run again, because the result of one that succeeded may be different by now.
+/// Returns all steps that are run after every turn, if one of them failed and all steps that the reply requested
+/// succeeded. Successful steps are included, because their results may be outdated.
 fn steps_to_retry(context: &TurnContext<'_>, turn: &TurnRecord) -> Result<Option<Vec<Step>>> {
     let steps = load_steps(context.store, &turn.intents)?;
     let results = turn.settlements.iter().map(|result| result.done);

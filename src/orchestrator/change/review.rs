@@ -1,4 +1,4 @@
-//! Review without a change: the differences in the user's working tree, its checks, one agent, one verdict.
+//! Review of the user's working tree without a change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -19,12 +19,12 @@ use crate::orchestrator::workspace::{
 };
 use crate::pack::{DEFINITIONS, SearchPath, is_definition, is_read_definition};
 
-/// Base of a review, and the commit that its definitions come from.
+/// Base of a review: the commit to compare with, and the commit whose definitions are used.
 ///
 /// Definitions (settings, agents, packs, templates, check commands, `agentd/project.md`) never come from the reviewed
-/// code: its author could decide where prompts and keys go, and what the reviewer reads. They come from the tip of the
-/// base, not from the merge base, because the author of the branch chooses the merge base. If only uncommitted changes
-/// are reviewed, they come from `HEAD`.
+/// code, whose author could otherwise decide where prompts and keys are sent and what the reviewer reads. They come
+/// from the tip of the base and not from the merge base, which the author of the branch chooses. If only uncommitted
+/// changes are reviewed, the definitions come from `HEAD`.
 #[derive(Debug)]
 pub struct ReviewBase {
     root: PathBuf,
@@ -42,7 +42,8 @@ impl ReviewBase {
     ///
     /// # Errors
     ///
-    /// `NotARepository`, `NoCommits`, `NameInvalid` if `base` names no commit.
+    /// `NotARepository` or `NoCommits` if there is nothing to compare with; `NameInvalid` if `base` is not a known
+    /// commit.
     pub fn find(root: &Path, git: &Git, base: Option<&str>) -> Result<Self> {
         let repository = Repository::open(root, git)?;
         let head = repository.head()?.commit;
@@ -62,8 +63,8 @@ impl ReviewBase {
         })
     }
 
-    /// Opens the project with the definitions of the base. Definitions that the base does not have are the user's own or
-    /// the built-in ones.
+    /// Opens the project with the definitions of the base. Definitions that are missing in the base come from the
+    /// user's configuration or are built in.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl ReviewBase {
         Ok(workspace)
     }
 
-    /// Returns the path of the project in its repository; empty for the top folder.
+    /// Returns the path of the project relative to the root of its repository; empty if they are the same.
     fn folder(&self) -> Result<String> {
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let root = canonical(&self.root);
@@ -108,37 +109,40 @@ impl ReviewBase {
 /// Report of a review.
 #[derive(Debug, Serialize)]
 pub struct ReviewReport {
-    /// Commit that was compared with.
+    /// Commit that the working tree was compared with.
     pub base: String,
     /// Commit that is checked out.
     pub commit: String,
-    /// Commit whose definitions were used.
+    /// Commit that the definitions were read from.
     pub definitions_from: String,
     /// Files that differ.
     pub files: Vec<ChangedFile>,
     /// Paths of changed definitions (settings, agents, packs, templates). They were not used.
     pub definitions_changed: Vec<String>,
-    /// Files that were not shown to the agent.
+    /// Changed files that were not shown to the agent.
     pub left_out: Vec<LeftOut>,
     /// Results of the project's checks that were run.
     pub checks: Vec<Check>,
     /// Findings of the agent, the most severe first.
     pub findings: Vec<Finding>,
-    /// Verdict that counts: at least as severe as the checks and the findings require. `None` if the agent gave none.
+    /// Effective verdict: the agent's verdict, or a more severe one if checks failed or findings are open. `None` if
+    /// the agent gave no verdict.
     pub verdict: Option<ReviewResult>,
-    /// Reason why the verdict is more severe than the agent's.
+    /// Reason why the effective verdict is more severe than the agent's; `None` if it is not.
     pub overruled: Option<VerdictOverride>,
     /// Report of the agent's turn.
     #[serde(skip)]
     pub report: TurnReport,
 }
 
-/// Reviews the differences between the working tree and a base, committed or not. `None` if nothing differs.
+/// Reviews the differences between the working tree and a base, both committed and uncommitted. Returns `None` if there
+/// are no differences.
 ///
 /// # Errors
 ///
-/// `NothingToReview` if none of the files can be shown; `NotTrusted` for checks and definitions that the user has not
-/// accepted, or if the context's workspace is not that of the base; and the errors of [`take_turn`].
+/// `NothingToReview` if none of the changed files can be shown; `NotTrusted` for checks or definitions that the user
+/// has not accepted, or if the workspace was not opened with [`ReviewBase::workspace`]; and the errors of
+/// [`take_turn`].
 pub fn review_tree(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
@@ -175,7 +179,7 @@ pub fn review_tree(
     let mut report = take_turn(context, driver, &request)?;
 
     let agent_verdict = report.verdict.filter(|_| report.fault.is_none());
-    // These move from the report of the turn to that of the review.
+    // `overruled` and `findings` are moved from the report of the turn to the report of the review.
     let overruled = report.overruled.take().filter(|_| agent_verdict.is_some());
     let findings = std::mem::take(&mut report.findings);
     let overruling_verdict = overruled
@@ -202,7 +206,7 @@ pub fn review_tree(
     }))
 }
 
-/// Returns the paths of definitions among changed files. Both paths of a renamed file count.
+/// Returns the paths of changed definitions. For a renamed file, both the old and the new path are checked.
 fn changed_definitions(files: &[ChangedFile], folder: &str) -> Vec<String> {
     let is_project_definition = |path: &str| match folder {
         "" => is_definition(path),
@@ -223,10 +227,10 @@ fn changed_definitions(files: &[ChangedFile], folder: &str) -> Vec<String> {
     changed.into_iter().cloned().collect()
 }
 
-/// Returns the commit of the given base, or of the branch that the current one is most likely to be merged into. `None`
-/// if there is no such branch.
-fn find_tip(repository: &Repository, given: Option<&str>) -> Result<Option<String>> {
-    let base = match given {
+/// Returns the commit of the requested base. Without one, returns the tip of the branch that the current branch is most
+/// likely to be merged into; `None` if there is no such branch.
+fn find_tip(repository: &Repository, requested: Option<&str>) -> Result<Option<String>> {
+    let base = match requested {
         Some(base) => base.to_owned(),
         None => match repository.default_base()? {
             Some(base) => base,

@@ -1,4 +1,5 @@
-//! Several agents review a change at the same time, each in its own session; the most severe verdict counts.
+//! Panel reviews: several agents review a change in parallel, each in its own session, and the most severe verdict
+//! wins.
 
 use std::sync::Arc;
 use std::thread;
@@ -27,35 +28,35 @@ use crate::orchestrator::workspace::Workspace;
 use crate::spec;
 use crate::store::blob_id;
 
-/// Agent name in the turn that combines the opinions of several reviewers.
+/// Agent name of the turn that combines the opinions of the reviewers.
 const PANEL: &str = "panel";
 
-/// Review of one agent.
+/// Review by one agent.
 struct Opinion {
     agent: String,
     verdict: ReviewResult,
     /// Report of the reviewer, or its message if it wrote none.
     text: String,
     findings: Vec<Finding>,
-    /// Usage in this run; zero for an opinion from the ledger.
+    /// Usage of the review in this run; empty if the opinion was recorded by an earlier run.
     usage: UsageMetrics,
     /// Name of the reviewer's turn.
     turn: String,
 }
 
-/// Asks several agents for a review at the same time, and takes a turn of the change with the most severe verdict. An
-/// agent that had answered before an interruption is not asked again.
+/// Asks several agents in parallel to review a change, and takes a turn of the change with the most severe verdict.
+/// After an interruption, agents that have already answered are not called again.
 ///
 /// # Errors
 ///
-/// The error of any reviewer: no verdict counts unless all reviewers gave one.
+/// The error of the first reviewer that failed: the panel has a verdict only if all reviewers gave one.
 pub(super) fn ask_reviewers(
     context: &TurnContext<'_>,
     reviewers: &[(AgentName, Arc<dyn Driver>)],
     request: &TurnRequest,
 ) -> Result<TurnReport> {
     let Some(change) = &request.session else {
-        let message = "reviews by several agents need a change";
+        let message = "only a change can be reviewed by several agents";
         return Err(Error::new(ErrorKind::ChangeNotFound, message));
     };
     let state = context.store.state(change)?;
@@ -66,14 +67,14 @@ pub(super) fn ask_reviewers(
     let opinions: Vec<Result<Opinion>> = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (agent, driver) in reviewers {
-            let own_session = reviewer_session(change, &request.mode, agent, state.turns);
+            let reviewer_session = reviewer_session(change, &request.mode, agent, state.turns);
             threads.push(scope.spawn(move || {
-                let own_session = own_session?;
+                let reviewer_session = reviewer_session?;
                 ask_reviewer(
                     context,
                     driver.as_ref(),
                     agent,
-                    &own_session,
+                    &reviewer_session,
                     request,
                     commit,
                 )
@@ -93,8 +94,8 @@ fn reviewer_lost() -> Error {
     Error::new(ErrorKind::AgentLost, "a reviewer stopped without a result")
 }
 
-/// Returns the session of a reviewer. The name depends only on the turn of the change and the agent, so that a run after
-/// an interruption finds the same session. A name that is too long is replaced by its hash.
+/// Returns the session of a reviewer. Its name depends only on the turn of the change and on the agent, so that a run
+/// after an interruption finds the same session. A name that is too long for a session is replaced by its hash.
 fn reviewer_session(
     change: &SessionId,
     mode: &Mode,
@@ -113,23 +114,23 @@ fn reviewer_session(
     })
 }
 
-/// Returns the opinion of an agent: the recorded one, or the reply to a new turn in the reviewer's session.
+/// Returns the opinion of an agent: the recorded one, or else that of a new turn in the reviewer's session.
 fn ask_reviewer(
     context: &TurnContext<'_>,
     driver: &dyn Driver,
     agent: &AgentName,
-    own_session: &SessionId,
+    reviewer_session: &SessionId,
     request: &TurnRequest,
     commit: Option<&str>,
 ) -> Result<Opinion> {
-    if let Some(opinion) = recorded_opinion(context, agent, own_session, request, commit)? {
+    if let Some(opinion) = recorded_opinion(context, agent, reviewer_session, request, commit)? {
         return Ok(opinion);
     }
 
     let request = TurnRequest {
         agent: Some(agent.clone()),
         for_change: request.session.clone(),
-        session: Some(own_session.clone()),
+        session: Some(reviewer_session.clone()),
         ..request.clone()
     };
     let report = take_turn(context, driver, &request)?;
@@ -152,17 +153,17 @@ fn ask_reviewer(
     })
 }
 
-/// Returns the opinion in the ledger; `None` if the reviewer's last turn is unfinished, failed, has no verdict, or
-/// reviewed another commit.
+/// Returns the opinion that the ledger has for a reviewer's session; `None` if the session has no turns, or if its last
+/// turn is unfinished, failed, has no verdict, or reviewed another commit.
 fn recorded_opinion(
     context: &TurnContext<'_>,
     agent: &AgentName,
-    own_session: &SessionId,
+    reviewer_session: &SessionId,
     request: &TurnRequest,
     commit: Option<&str>,
 ) -> Result<Option<Opinion>> {
-    let events = context.store.events(own_session)?;
-    let Some(turn) = TurnRecord::last(own_session, &events) else {
+    let events = context.store.events(reviewer_session)?;
+    let Some(turn) = TurnRecord::last(reviewer_session, &events) else {
         return Ok(None);
     };
     let is_same_commit = turn.started.commit.as_deref() == commit;
@@ -195,7 +196,7 @@ fn recorded_opinion(
     }))
 }
 
-/// Returns the text of a review: the updates of the response, or its message if there are none.
+/// Returns the text of a review: the updates in the response, or its message if there are none.
 fn report_text(response: &Response) -> String {
     let updates: Vec<&str> = response
         .updates
@@ -209,8 +210,8 @@ fn report_text(response: &Response) -> String {
     }
 }
 
-/// Takes the turn of the change: all opinions in one document, the most severe verdict, and the findings of all. No
-/// agent is called in it.
+/// Takes a turn of the change that combines the opinions: one document, the most severe verdict, and the findings of
+/// all reviewers. No agent is called in this turn.
 fn combine_opinions(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -243,8 +244,8 @@ fn combine_opinions(
     })
 }
 
-/// Joins the findings of all opinions; `None` if the mode does not note findings. If two agents used the same id for
-/// different findings, the id is changed in the text of the second.
+/// Joins the findings of all opinions; `None` if the mode does not record findings. If two agents used the same id for
+/// different findings, the second finding gets a new id, also in the text of its opinion.
 fn join_findings(
     workspace: &Workspace,
     mode: &Mode,
@@ -271,7 +272,7 @@ fn join_findings(
     Some(joined.findings)
 }
 
-/// Returns the start of the turn that combines the opinions. It has no prompt.
+/// Returns the start of the turn that combines the opinions. The turn has no prompt.
 fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<TurnStart> {
     let template = workspace.template(&AgentName::base(), &request.mode)?;
     let template = template.as_ref().map(|found| found.template.text.body());
@@ -301,7 +302,7 @@ fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Re
     })
 }
 
-/// Returns all opinions as one response: a document with a section per reviewer, and the most severe verdict.
+/// Returns a response that combines all opinions: a document with a section per reviewer, and the most severe verdict.
 fn combined_response(
     workspace: &Workspace,
     request: &TurnRequest,

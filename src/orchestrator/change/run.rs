@@ -1,4 +1,4 @@
-//! A change from wherever it is until it is done, abandoned, or waiting for a person.
+//! Runs a change until it is done, abandoned, or waiting for the user.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::orchestrator::turn::{
 };
 use crate::orchestrator::workspace::{Workspace, accept_checks, check_checks};
 
-/// Which change to run, and how.
+/// Request to run a change.
 #[derive(Clone, Debug)]
 pub struct ChangeRequest {
     /// Name of the change.
     pub change: SessionId,
-    /// Description of the change; required to open a new one.
+    /// Description of what the change should do; required to open a new change.
     pub request: Option<String>,
-    /// Takes one turn in this mode, instead of running the change.
+    /// Mode in which to take one turn, instead of running the change.
     pub only: Option<Mode>,
-    /// Agent for all modes; `None` for those of the settings.
+    /// Agent for all modes; `None` for the agents in the settings.
     pub agent: Option<AgentName>,
-    /// Model for all modes; `None` for those of the settings.
+    /// Model for all modes; `None` for the models in the settings.
     pub model: Option<String>,
-    /// Files of the project that every agent is shown.
+    /// Files of the project to show in every prompt.
     pub files: Vec<PathBuf>,
 }
 
 impl ChangeRequest {
-    /// Returns a request to run a change with the agents of the settings.
+    /// Creates a request to run a change with the agents and models in the settings.
     #[must_use]
     pub fn new(change: SessionId) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl ChangeRequest {
         }
     }
 
-    /// Says what the change should do.
+    /// Sets the description of what the change should do.
     #[must_use]
     pub fn with_request(self, request: impl Into<String>) -> Self {
         Self {
@@ -60,35 +60,36 @@ impl ChangeRequest {
     }
 }
 
-/// Something that happened to a change. What happens within a turn is in the progress channel of the run.
+/// Event in the run of a change. Events within a turn are sent through
+/// [`Run::progress`](crate::orchestrator::Run::progress).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ChangeEvent<'a> {
     /// A turn was taken.
     TurnTaken(&'a TurnReport),
-    /// Steps that had failed after an earlier turn were run again.
+    /// Failed steps of an earlier turn were retried.
     StepsRetried(&'a [StepResult]),
 }
 
-/// The end of a run of a change.
+/// Outcome of a run of a change.
 #[derive(Debug)]
 pub struct ChangeOutcome {
-    /// The change as it is now. `status.next` says why the run ended.
+    /// Status of the change after the run. `status.next` says why the run ended.
     pub status: ChangeStatus,
-    /// Set if the last turn of this run sent the work back.
+    /// True if the verdict of the last turn in this run was not PASS, or was overruled.
     pub sent_back: bool,
 }
 
-/// Runs a change until it is done, abandoned, stuck, or waiting for a person whose decision `decider` does not know.
-/// With `request.only`, takes one turn.
+/// Runs a change until it is done, abandoned, stuck, or waiting for a decision that `decider` does not make. With
+/// `request.only`, takes one turn.
 ///
 /// Every step is recorded before the next one, so the same call continues a change that was interrupted at any point.
 /// `progress` is called after every turn; an error that it returns ends the run.
 ///
 /// # Errors
 ///
-/// Anything that prevents a turn from being taken, the fault of a turn's reply, and those of `decider` and `progress`.
-/// Recorded events stay.
+/// Fails if a turn cannot be taken, its reply is unusable, or one of its steps fails. Also returns the errors of
+/// `decider` and `progress`. Events that were recorded before the error are kept.
 pub fn run_change(
     context: &TurnContext<'_>,
     request: &ChangeRequest,
@@ -135,12 +136,13 @@ pub fn run_change(
     }
 }
 
-/// Refuses a new change whose first turn could not be taken: checks that nobody has accepted, or no agent. Creates
-/// nothing, so a program may call it before it creates a ledger; [`run_change`] does the same.
+/// Checks that the first turn of a new change can be taken. Writes nothing to the project, so it can be called before
+/// the ledger is created. [`run_change`] performs the same check.
 ///
 /// # Errors
 ///
-/// `NotTrusted`, `UnknownAgent`, `ConfigInvalid`, and those of `decider`.
+/// `NotTrusted` if neither the user nor `decider` has accepted the checks of the project; `UnknownAgent` if there is no
+/// agent for the first mode; `ConfigInvalid` for invalid settings; and the errors of `decider`.
 pub fn check_change_start(
     workspace: &Workspace,
     drivers: &Drivers,
@@ -151,7 +153,7 @@ pub fn check_change_start(
     accept_project_checks(workspace, accept, decider)?;
 
     let agent = first_agent(workspace, request)?;
-    // A recorded reply is in the ledger, which may not exist yet.
+    // The driver of a recorded reply reads the ledger, which may not exist yet.
     if !agent.as_str().starts_with(REPLAY_PREFIX) {
         drivers.find(agent.as_str())?;
     }
@@ -167,7 +169,7 @@ fn first_agent(workspace: &Workspace, request: &ChangeRequest) -> Result<AgentNa
     agent_for(workspace, &turn)
 }
 
-/// Refuses checks of the project that the user has not accepted and `decider` does not accept now.
+/// Returns an error if the user has not accepted the checks of the project and `decider` does not accept them now.
 fn accept_project_checks(
     workspace: &Workspace,
     accept: AcceptNow,
@@ -206,7 +208,7 @@ impl ChangeRun<'_> {
     fn run_phase(mut self, status: ChangeStatus, mode: &Mode) -> Result<ChangeOutcome> {
         match &status.next {
             NextStep::Over { done } => return Err(is_over(&status.change, *done)),
-            // Naming the phase does not approve what no person has seen.
+            // Requesting the phase by name does not replace the decision of the user that it waits for.
             NextStep::Person { mode: next, .. } if mode == next => return self.end(status),
             _ => self.take_turn(&status.state, mode)?,
         }
@@ -214,7 +216,7 @@ impl ChangeRun<'_> {
         self.end(status)
     }
 
-    /// Ends the run; a change that is done is closed.
+    /// Ends the run, and closes the change if it is done.
     fn end(self, status: ChangeStatus) -> Result<ChangeOutcome> {
         if status.next == (NextStep::Over { done: true }) {
             close_change(self.context, &status.change, &status.state)?;
@@ -225,7 +227,8 @@ impl ChangeRun<'_> {
         })
     }
 
-    /// Refuses to spend anything before the commands of the project's checks are accepted.
+    /// Returns an error if the commands of the project's checks are not accepted. Checks this once, before the first
+    /// turn.
     fn check_checks(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.are_checks_accepted, true) {
             return Ok(());
@@ -237,7 +240,7 @@ impl ChangeRun<'_> {
         accept_project_checks(workspace, self.context.run.trust, self.decider)
     }
 
-    /// Runs the failed steps of the last turn again. Returns false if there are none.
+    /// Retries the failed steps of the last turn. Returns false if there are none to retry.
     fn retry_steps(&mut self, state: &State) -> Result<bool> {
         if state.progress.undone == 0 {
             return Ok(false);
@@ -284,7 +287,7 @@ impl ChangeRun<'_> {
         self.finish_turn(report)
     }
 
-    /// Reports a turn, and ends the run if its reply or its steps failed.
+    /// Reports a turn to `progress`. Returns an error if its reply was unusable or one of its steps failed.
     fn finish_turn(&mut self, report: TurnReport) -> Result<()> {
         (self.progress)(ChangeEvent::TurnTaken(&report))?;
 
@@ -308,7 +311,7 @@ impl ChangeRun<'_> {
         Err(not_all_done(&report.session, &reason))
     }
 
-    /// Returns the agents that review at the same time in a mode; none if the mode has one agent.
+    /// Returns the agents of a panel review; empty if the mode has no panel, or if the request sets the agent.
     fn reviewers(&self, mode: &Mode) -> Vec<AgentName> {
         let workspace = self.context.workspace;
         let spec = workspace.pack.modes.get(mode);
@@ -320,7 +323,8 @@ impl ChangeRun<'_> {
         }
     }
 
-    /// Warns, once in a run, if only the agent itself or others of its vendor review its work.
+    /// Logs a warning, once per run, if all reviewers of an agent's work are the agent itself or agents of the same
+    /// vendor.
     fn warn_of_own_work(&mut self, reviewers: &[AgentName], turn: &TurnRequest) -> Result<()> {
         if self.has_warned_of_own_work {
             return Ok(());
@@ -332,10 +336,10 @@ impl ChangeRun<'_> {
                 agent: Some(reviewer.clone()),
                 ..turn.clone()
             };
-            let own = context
+            let own_work = context
                 .workspace
                 .judges_own_work(Some(context.store), &turn)?;
-            match own {
+            match own_work {
                 Some((reviewed, author)) => last = Some((reviewer, reviewed, author)),
                 None => return Ok(()),
             }
@@ -348,7 +352,7 @@ impl ChangeRun<'_> {
     }
 }
 
-/// Warns of an agent that reviews its own work, or that of another agent of its vendor.
+/// Logs a warning that an agent reviews its own work, or the work of another agent of the same vendor.
 pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, author: &AgentName) {
     if reviewer == author {
         log::warn!(
@@ -361,7 +365,7 @@ pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, auth
     }
 }
 
-/// Returns the error for a mode without an agent.
+/// Returns the error for a mode that has no agent.
 #[must_use]
 pub fn no_agent(mode: &Mode) -> Error {
     let message = format!("no agent is configured for mode `{mode}`, and none was found on PATH");

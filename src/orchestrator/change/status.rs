@@ -1,4 +1,4 @@
-//! Overview of all changes: the next step of each, its cost, the specs it touches, and overlaps with other changes.
+//! Lists all changes with their next step, their cost, the specs that they touch, and overlaps with other changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -21,35 +21,35 @@ use crate::store::{BudgetScope, Store};
 pub struct ChangeRow {
     /// Name of the change.
     pub change: SessionId,
-    /// Request that the change was opened with.
+    /// Request of the user.
     pub request: String,
-    /// Current mode.
+    /// Current mode; called `phase` in JSON.
     #[serde(rename = "phase")]
     pub mode: Option<Mode>,
-    /// Next step, or the end of the change.
+    /// Next step; `Over` if the change is done or abandoned.
     #[serde(flatten)]
     pub next: NextStep,
-    /// Verdicts of its turns, in order.
+    /// Verdicts of the turns, in order, each with the mode of the turn.
     pub verdicts: Vec<(Mode, ReviewResult)>,
-    /// Open findings, each with the mode that found it.
+    /// Open findings, each with the mode that recorded it.
     pub findings: Vec<(Mode, Finding)>,
     /// Number of turns.
     pub turns: u64,
     /// Number of times that the change entered the first mode of its pack.
     pub rounds: u64,
-    /// Tokens and money spent, including those of its reviewers.
+    /// Tokens and money spent, including the sessions of reviewers.
     pub spent: Amount,
-    /// Seconds since its last event.
+    /// Seconds since the last event of the change.
     pub age_seconds: u64,
     /// Branch of the change.
     pub branch: String,
-    /// Branch that it will be merged into.
+    /// Target branch of the merge; `None` if the change started from a detached HEAD.
     pub onto: Option<String>,
-    /// Path of its worktree; `None` if there is none.
+    /// Path of the worktree; `None` if it does not exist.
     pub tree: Option<String>,
-    /// Requirements and scenarios that it adds, edits or removes, as `spec#R1`.
+    /// Requirements and scenarios that the change adds, edits or removes, such as `login#R1`.
     pub touches: Vec<String>,
-    /// Other open changes that touch the same requirements and scenarios, with these.
+    /// Other open changes that touch the same requirements or scenarios, each with the shared ones.
     pub overlaps: Vec<(SessionId, Vec<String>)>,
 }
 
@@ -65,7 +65,7 @@ impl ChangeRow {
 ///
 /// # Errors
 ///
-/// Those of the ledger and of packs.
+/// Fails if the ledger or the pack of a change cannot be read.
 pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Result<Vec<ChangeRow>> {
     let mut rows = Vec::new();
     let mut reviewer_sessions = Vec::new();
@@ -106,7 +106,7 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
     Ok(rows)
 }
 
-/// Returns the change that a session of a reviewer belongs to; `None` for other sessions.
+/// Returns the change that the session of a reviewer belongs to; `None` for other sessions.
 fn reviewed_change(events: &[(SystemTime, Event)]) -> Option<SessionId> {
     events.iter().find_map(|(_, event)| match event {
         Event::Started(started) => started.for_change.clone(),
@@ -114,7 +114,7 @@ fn reviewed_change(events: &[(SystemTime, Event)]) -> Option<SessionId> {
     })
 }
 
-/// Adds to each open change the others that touch the same requirements and scenarios.
+/// Sets `overlaps` of all open changes.
 fn add_overlaps(rows: &mut [ChangeRow]) {
     let open: Vec<(SessionId, Vec<String>)> = rows
         .iter()
@@ -137,7 +137,7 @@ fn add_overlaps(rows: &mut [ChangeRow]) {
     }
 }
 
-/// Summarizes a change, except for the specs that it touches and its overlaps.
+/// Summarizes a change. `touches` and `overlaps` stay empty.
 fn change_row(
     workspace: &Workspace,
     store: &dyn Store,
@@ -189,17 +189,17 @@ fn change_row(
     })
 }
 
-/// Texts of the project's specs as a change wants them to be.
+/// The project's specs as they would be after a change.
 struct WantedSpecs {
     change: SessionId,
     /// Commit at which the change was opened.
     base: String,
-    /// Path of each spec in the project, and the text that the change wants it to have.
+    /// Path of each spec in the project, and its text in the change.
     specs: Vec<(String, String)>,
 }
 
 impl WantedSpecs {
-    /// Reads the specs of a change; `None` if it has none, or if they cannot be read.
+    /// Reads the specs of a change; `None` if the change has no folder, or if they cannot be read.
     fn read(workspace: &Workspace, session: &SessionId, state: &State) -> Option<Self> {
         let base = state.change.as_ref()?.base.clone();
         let tree = workspace.tree(Some(session));
@@ -223,7 +223,8 @@ impl WantedSpecs {
         self.specs.iter().map(|(path, _)| path.as_str())
     }
 
-    /// Returns the requirements and scenarios that the change adds, edits or removes. `base` are the specs at its base.
+    /// Returns the requirements and scenarios that the change adds, edits or removes. `base` contains the specs at the
+    /// base commit, by path.
     fn touches(&self, base: &BTreeMap<String, String>) -> Vec<String> {
         let mut touches = Vec::new();
         for (path, wanted) in &self.specs {
@@ -238,10 +239,10 @@ impl WantedSpecs {
     }
 }
 
-/// Adds to each row the requirements and scenarios that its change touches.
+/// Sets `touches` of all changes in `wanted_specs`.
 ///
-/// The specs of all changes with the same base are read with one call of git. If that fails, those of each change are read
-/// alone: a spec that cannot be read must not hide the others.
+/// The specs of all changes with the same base commit are read with one git command. If that fails, they are read for
+/// each change separately, so that an unreadable spec of one change does not affect the others.
 fn add_touches(repository: &Repository, wanted_specs: &[WantedSpecs], rows: &mut [ChangeRow]) {
     let mut paths_by_base: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for wanted in wanted_specs {
