@@ -1,4 +1,4 @@
-//! The wall clock, which is read only here, and the format of timestamps.
+//! The wall clock, and the format of timestamps.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,8 @@ pub(crate) fn today() -> String {
     format_utc(now()).chars().take(10).collect()
 }
 
-/// Formats a time in UTC after RFC 3339: `2026-11-16T06:45:54Z`. A time before 1970 is formatted as 1970.
+/// Formats a time in UTC by RFC 3339, such as `2026-11-16T06:45:54Z`. A time before 1970 is formatted as
+/// `1970-01-01T00:00:00Z`.
 #[must_use]
 pub fn format_utc(moment: SystemTime) -> String {
     let seconds = moment
@@ -44,7 +45,7 @@ fn date_from_days(days: u64) -> (u64, u64, u64) {
     let year_of_era = (day_of_era - leap_days) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
 
-    // Months from March on have 153 days in every five.
+    // Counted from March, every group of five months has 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
 

@@ -1,8 +1,8 @@
-//! Turns, changes and reviews: the room that connects all others.
+//! Turns, changes and reviews. This module connects all others.
 //!
-//! A [`Workspace`] is an open project with its settings, agents and pack. A [`TurnContext`] adds the ledger, the drivers, the
-//! operations and the [`Run`]. With it, [`take_turn`] takes one turn, [`review_tree`] reviews a working tree, and
-//! [`open_change`] opens a change on a new branch. [`assemble`] only composes the prompt of a turn:
+//! A [`Workspace`] is an open project with its settings, agents and pack. A [`TurnContext`] adds the ledger, the
+//! drivers, the operations and the [`Run`]. With it, [`take_turn`] takes one turn, [`review_tree`] reviews a working
+//! tree, and [`open_change`] opens a change on a new branch. [`assemble`] only composes the prompt of a turn:
 //!
 //! ```
 //! use agentd::models::{Mode, State};
@@ -56,7 +56,7 @@ use crate::error::Result;
 use crate::models::{AgentName, Marker, Mode, SessionId, UsageMetrics};
 pub use crate::parse::parse_review_marker;
 
-/// Runs phases of changes with one agent. It keeps no state between phases; the ledger of the context has it.
+/// Runs phases of changes with one agent. All state between phases is in the ledger.
 #[derive(Clone, Copy)]
 pub struct Orchestrator<'a> {
     /// Workspace, ledger, drivers, operations and run.
@@ -81,7 +81,7 @@ impl Orchestrator<'_> {
     ///
     /// # Errors
     ///
-    /// Errors that prevent the turn, a failed call, or a reply that lacks a required marker.
+    /// Those of [`take_turn`], and the error of a failed call or of a reply without a required marker.
     pub fn run_phase(
         &self,
         change_id: &str,

@@ -17,11 +17,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, ModelSpec, NoncePolicy, Reliability, State};
 use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Pack, ProseOwner};
 
-/// Source of a model's reliability: its ability to follow the protocol.
+/// Source of a model's reliability rating, which says how well it follows the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Guess of the catalogue.
+    /// Estimate in the catalogue.
     Guessed,
     /// Value in the settings.
     Set,
@@ -30,7 +30,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the reliability of a model, and its source: the settings, then the measurements, then the catalogue.
+    /// Returns the reliability of a model and its source. The settings take precedence over measurements, and
+    /// measurements over the catalogue.
     #[must_use]
     pub fn resolve(
         settings: &Settings,
@@ -47,35 +48,37 @@ impl Origin {
     }
 }
 
-/// A composed prompt, and the inputs it was made from.
+/// A composed prompt, and the inputs that it was composed from.
 #[derive(Debug)]
 pub struct Assembly {
     /// The prompt and its fit report.
     pub draft: Draft,
     /// Agent whose template was looked up.
     pub agent: AgentName,
-    /// Model that the prompt is written for; `None` if none was named.
+    /// Model that the prompt is fitted to; `None` if the request and the settings name none.
     pub model: Option<ModelSpec>,
     /// Measurements of the agent and the model.
     pub measured: ModelMeasurements,
     /// Source of the model's reliability.
     pub reliability: Origin,
-    /// Template in use, and the places that were searched; `None` if the pack has no layer for a template.
+    /// Template of the prompt, and the places that were searched for it; `None` if the pack has no layer for a
+    /// template.
     pub template: Option<Arc<FoundTemplate>>,
-    /// Name and source of each variable that has a value.
+    /// Name and source of each template variable that has a value.
     pub sources: Vec<(String, String)>,
     /// Numbers of the change's tasks; `None` without a task list.
     pub tasks: Option<Vec<String>>,
-    /// Files of the project that replace shipped ones.
+    /// Files of the project that replace built-in ones.
     pub overrides: Vec<String>,
 }
 
-/// Gathers the context of a request's prompt: project.md, the project's tree, the artifacts and tasks of the change, and
-/// the files of the request. Variables that the template does not use are not computed.
+/// Gathers the context for the prompt of a request: `project.md`, the project's tree, the artifacts and tasks of the
+/// change, and the files of the request. Variables that the template does not use are not computed.
 ///
 /// # Errors
 ///
-/// `TemplateNotFound`, `ChangeNotFound`, and those of files that cannot be read.
+/// `TemplateNotFound` if there is no template for the mode, `ChangeNotFound` if there is no such change, `FileUnusable`
+/// if a file cannot be read.
 pub fn assemble_context(workspace: &Workspace, request: &TurnRequest) -> Result<PromptContext> {
     gather_context(workspace, &ResolvedTurn::new(workspace, request)?)
 }
@@ -84,7 +87,8 @@ pub fn assemble_context(workspace: &Workspace, request: &TurnRequest) -> Result<
 ///
 /// # Errors
 ///
-/// `TemplateNotFound`, also for a mode that the pack does not have, and anything that prevents a complete prompt.
+/// `TemplateNotFound` if there is no template for the mode, which includes modes that the pack does not have. Also
+/// fails if a file cannot be read, a variable is unknown or missing, or the prompt does not fit the model.
 pub fn assemble(workspace: &Workspace, state: &State, request: &TurnRequest) -> Result<Assembly> {
     assemble_turn(workspace, state, &ResolvedTurn::new(workspace, request)?)
 }
@@ -96,25 +100,25 @@ pub(crate) fn assemble_turn(
     turn: &ResolvedTurn<'_>,
 ) -> Result<Assembly> {
     let pack = &workspace.pack;
-    let asked = &turn.request;
+    let turn_request = &turn.request;
     let context = gather_context(workspace, turn)?;
     let target = PromptTarget::new(workspace, turn)?;
-    check_variables(pack, turn.template.as_deref(), &asked.variables)?;
-    if asked.work.is_some()
+    check_variables(pack, turn.template.as_deref(), &turn_request.variables)?;
+    if turn_request.work.is_some()
         && !pack.has_layer(LayerContent::State)
         && !pack.has_layer(LayerContent::History)
     {
         let name = &pack.name;
-        log::warn!("pack `{name}` has no layer for the state file");
+        log::warn!("the prompt omits the state file: pack `{name}` has no layer for it");
     }
 
-    let is_strict = asked.strict || workspace.settings.strict;
+    let is_strict = turn_request.strict || workspace.settings.strict;
     let has_nonce = workspace.settings.verdict_nonce != NoncePolicy::Off;
-    // A fact may be shown in the prompt as well, so it is the value without secrets.
+    // Facts can appear in the prompt, so they are taken from the redacted variables.
     let fact = |name: &String| Some((name.clone(), context.variables.get(name)?.clone()));
     let request = PromptRequest {
         template: turn.template.clone(),
-        facts: asked.variables.keys().filter_map(fact).collect(),
+        facts: turn_request.variables.keys().filter_map(fact).collect(),
         variables: context.variables,
         pack_texts: context.pack_texts,
         missing: if is_strict {
@@ -124,8 +128,13 @@ pub(crate) fn assemble_turn(
         },
         context: context.items,
         project: context.project,
-        instructions: Some(workspace.secrets.redact(&asked.instructions).into_owned()),
-        nonce: asked.nonce.clone().filter(|_| has_nonce),
+        instructions: Some(
+            workspace
+                .secrets
+                .redact(&turn_request.instructions)
+                .into_owned(),
+        ),
+        nonce: turn_request.nonce.clone().filter(|_| has_nonce),
         format: turn.format,
         max_bytes: workspace.settings.max_prompt_bytes,
         agent: Some(turn.agent.clone()),
@@ -135,7 +144,7 @@ pub(crate) fn assemble_turn(
         overhead: target.overhead,
         previous: state.first_turn,
         expands: turn.expands.clone(),
-        count: asked.count,
+        count: turn_request.count,
         ..PromptRequest::default()
     };
     let draft = compose::compose(pack, state, &request)?;
@@ -148,7 +157,7 @@ pub(crate) fn assemble_turn(
         draft,
         agent: turn.agent.clone(),
         model: target.model,
-        measured: asked.measured,
+        measured: turn_request.measured,
         reliability: target.reliability,
         template: turn.template.clone(),
         sources,
@@ -162,7 +171,7 @@ fn gather_context(workspace: &Workspace, turn: &ResolvedTurn<'_>) -> Result<Prom
     gather(workspace, &turn.request, turn.spec, template)
 }
 
-/// The model that a prompt is written for, and how its tokens are counted.
+/// Model that a prompt is fitted to, and the counter for its tokens.
 struct PromptTarget {
     model: Option<ModelSpec>,
     reliability: Origin,
@@ -191,7 +200,7 @@ impl PromptTarget {
         let mut overhead = 0;
         if let Some(calibration) = measured.calibration.used() {
             counter = counter.corrected(calibration.factor);
-            // A wrong measurement must not leave every prompt without room.
+            // Capped, so that a wrong measurement leaves room for the prompt.
             overhead = calibration.overhead.min(model.window / 2);
         }
 
@@ -208,11 +217,15 @@ impl PromptTarget {
     }
 }
 
-/// Checks that the pack or one of its texts knows every variable that the caller sets, and that the caller sets none of
+/// Checks that every variable that the caller sets is declared or used by the pack, and that the caller sets none of
 /// [`TURN_VARIABLES`].
-fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variables) -> Result<()> {
+fn check_variables(
+    pack: &Pack,
+    template: Option<&FoundTemplate>,
+    supplied: &Variables,
+) -> Result<()> {
     let mut turn_variables = TURN_VARIABLES.iter();
-    if let Some(name) = turn_variables.find(|name| given.contains_key(**name)) {
+    if let Some(name) = turn_variables.find(|name| supplied.contains_key(**name)) {
         let message = format!("cannot set `{name}`: agentd sets it in every turn");
         return Err(Error::new(ErrorKind::NameInvalid, message));
     }
@@ -223,7 +236,7 @@ fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variab
         .chain(template.map(|found| &found.template.text));
     let used = texts.flat_map(|text| text.variables.iter().map(|variable| &variable.name));
     let known: BTreeSet<&String> = pack.variables.iter().chain(used).collect();
-    let Some(unknown) = given.keys().find(|name| !known.contains(name)) else {
+    let Some(unknown) = supplied.keys().find(|name| !known.contains(name)) else {
         return Ok(());
     };
 
@@ -237,7 +250,7 @@ fn check_variables(pack: &Pack, template: Option<&FoundTemplate>, given: &Variab
     Err(Error::new(ErrorKind::NameInvalid, message).with_hint(format!("known variables: {list}")))
 }
 
-/// Returns the origins of the project's own files among the pack, the template, the skeletons and the texts.
+/// Returns the paths of the pack, template, skeleton and text files that come from the project.
 fn overrides(pack: &Pack, template: Option<&FoundTemplate>, spec: &ModeSpec) -> Vec<String> {
     let mut files = vec![(pack.owner, &pack.origin)];
     if let Some(found) = template {
@@ -247,7 +260,7 @@ fn overrides(pack: &Pack, template: Option<&FoundTemplate>, spec: &ModeSpec) -> 
     for skeleton in pack.skeletons_of(spec) {
         files.push((skeleton.owner, &skeleton.origin));
     }
-    // If the whole pack is the project's, its texts are not listed one by one.
+    // If the whole pack comes from the project, its texts are not listed individually.
     if pack.owner != ProseOwner::Project {
         for text in pack.texts.values() {
             files.push((text.owner, &text.origin));

@@ -1,14 +1,14 @@
-//! Random values from the operating system: nonces of verdicts, and names of runs, sessions and ledgers.
+//! Random values from the operating system: nonces of turns, and names of runs, sessions and ledgers.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::Nonce;
 
-/// Returns a nonce that an agent cannot guess.
+/// Returns a random nonce.
 ///
 /// # Errors
 ///
-/// `NoRandomness` if the operating system has no random bytes. There is no weaker source to fall back to: a nonce
-/// that can be guessed would let a text in a file pass for the verdict of a turn.
+/// `NoRandomness` if the operating system returns no random bytes. There is no fallback to a weaker source: with a
+/// nonce that can be guessed, a text in a file could pass for the verdict of a turn.
 #[expect(
     clippy::disallowed_methods,
     reason = "random bytes are read here and passed on as values"
@@ -18,7 +18,7 @@ pub(crate) fn nonce() -> Result<Nonce> {
     getrandom::getrandom(&mut bytes).map_err(|error| {
         Error::new(
             ErrorKind::NoRandomness,
-            format!("the operating system has no random bytes: {error}"),
+            format!("cannot get random bytes from the operating system: {error}"),
         )
     })?;
 

@@ -1,7 +1,7 @@
 //! Redaction of secret values in requests and in parsed replies.
 //!
-//! A reply is redacted again after it was parsed: parsing removes tags, thoughts and escapes and joins the rest, and
-//! decodes entities, so a secret that was split before can be whole afterwards.
+//! A reply is redacted again after parsing. Parsing removes tags, thoughts and escape sequences, joins the remaining
+//! text, and decodes entities, so a secret that was split or encoded in the reply can become complete.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::turn::request::{BlockContent, NamedBlock, TurnRequest};
 use crate::models::{Action, Marker, RejectedEffect, Response, StateDocument, Update};
 use crate::secret::Secrets;
 
-/// Returns a request with every secret value redacted: its texts go into prompts and into the ledger.
+/// Redacts secrets in the texts of a request, which become part of prompts and of the ledger.
 pub(crate) fn redacted_request(request: &TurnRequest, secrets: &Secrets) -> TurnRequest {
     let redact = |text: &String| secrets.redact(text).into_owned();
     let blocks = request.blocks.iter();
@@ -28,7 +28,7 @@ pub(crate) fn redacted_request(request: &TurnRequest, secrets: &Secrets) -> Turn
     }
 }
 
-/// Returns a block without secrets in its text. A file is redacted after it is read.
+/// Redacts secrets in the text of a block. Files are redacted when they are read.
 fn redacted_block(block: &NamedBlock, secrets: &Secrets) -> NamedBlock {
     let content = match &block.content {
         BlockContent::Text(text) => BlockContent::Text(secrets.redact(text).into_owned()),
@@ -40,49 +40,49 @@ fn redacted_block(block: &NamedBlock, secrets: &Secrets) -> NamedBlock {
     }
 }
 
-/// Returns a description of work without secrets, in whichever of its texts they are.
+/// Redacts secrets in all texts of a state document.
 fn redacted_work(work: &StateDocument, secrets: &Secrets) -> StateDocument {
     let redact = |value| serde_json::from_value(redacted_value(value, secrets));
-    // A description consists of names and texts, so it stays valid whatever they hold.
+    // If redaction makes the document invalid, for example because a mode name contains a secret, it is dropped.
     serde_json::to_value(work)
         .and_then(redact)
         .unwrap_or_default()
 }
 
-/// Returns a response in which no text holds a secret.
+/// Redacts secrets in all texts of a response.
 pub(crate) fn redacted(response: Response, secrets: &Secrets) -> Response {
-    let clean = |text: String| secrets.redact(&text).into_owned();
+    let redact = |text: String| secrets.redact(&text).into_owned();
     let action = |action: Action| Action {
         values: action
             .values
             .into_iter()
             .map(|(name, value)| (name, redacted_value(value, secrets)))
             .collect(),
-        text: clean(action.text),
+        text: redact(action.text),
         ..action
     };
     let update = |update: Update| Update {
-        target: clean(update.target),
-        content: clean(update.content),
+        target: redact(update.target),
+        content: redact(update.content),
         ..update
     };
     let marker = |marker: Marker| match marker {
         Marker::Named { name, value } => Marker::Named {
             name,
-            value: clean(value),
+            value: redact(value),
         },
         marker => marker,
     };
     let proposal = |proposal: RejectedEffect| RejectedEffect {
-        what: proposal.what.map_name(clean),
-        reason: clean(proposal.reason),
-        text: clean(proposal.text),
+        what: proposal.what.map_name(redact),
+        reason: redact(proposal.reason),
+        text: redact(proposal.text),
         ..proposal
     };
     Response {
-        thoughts: response.thoughts.into_iter().map(clean).collect(),
-        message: clean(response.message),
-        stray: clean(response.stray),
+        thoughts: response.thoughts.into_iter().map(redact).collect(),
+        message: redact(response.message),
+        stray: redact(response.stray),
         actions: response.actions.into_iter().map(action).collect(),
         updates: response.updates.into_iter().map(update).collect(),
         markers: response.markers.into_iter().map(marker).collect(),
@@ -91,7 +91,7 @@ pub(crate) fn redacted(response: Response, secrets: &Secrets) -> Response {
     }
 }
 
-/// Returns a JSON value in which no text holds a secret.
+/// Redacts secrets in all strings and keys of a JSON value.
 fn redacted_value(value: Value, secrets: &Secrets) -> Value {
     match value {
         Value::String(text) => Value::String(secrets.redact(&text).into_owned()),

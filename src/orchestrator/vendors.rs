@@ -24,7 +24,7 @@ macro_rules! orchestrator {
             ///
             /// # Errors
             ///
-            /// `UnknownAgent` if the context has no definition of it.
+            /// `UnknownAgent` if the context does not define the agent.
             pub fn new(context: TurnContext<'a>) -> Result<Self> {
                 let agent = AgentName::new($agent)?;
                 Ok(Self { context, driver: context.drivers.find($agent)?, agent })
