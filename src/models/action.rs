@@ -1,4 +1,4 @@
-//! Actions: requests that an agent may make, as packs define them and as replies contain them.
+//! Actions: requests that packs define and that agents make in their replies.
 
 use std::ops::Range;
 
@@ -24,13 +24,13 @@ pub struct ActionSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The type of its value.
+    /// Type of the value.
     #[serde(rename = "type")]
     pub kind: ValueKind,
-    /// A call without it is refused.
+    /// True if an action without this parameter is refused.
     #[serde(default)]
     pub required: bool,
-    /// Name of another parameter that may be given instead of this one.
+    /// Name of another parameter that can replace this one.
     #[serde(default)]
     pub unless: Option<String>,
     /// Description for the agent.
@@ -42,7 +42,7 @@ pub struct Parameter {
     /// Synonyms of the allowed values, by value.
     #[serde(default)]
     pub aliases: IndexMap<String, Vec<String>>,
-    /// Other values are accepted unchanged.
+    /// True if values that are not in `one_of` are accepted unchanged.
     #[serde(default)]
     pub other_values: bool,
     /// Type of the items of an array.
@@ -82,7 +82,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// Returns the type's name, as JSON Schema spells it.
+    /// Returns the name of the type in JSON Schema.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,8 +126,8 @@ impl ActionSpec {
 }
 
 impl Parameter {
-    /// Returns the value of `enum` that a text names, ignoring case and Markdown marks for code and bold; aliases count.
-    /// `None` if the text names none.
+    /// Returns the allowed value that a text names directly or by an alias; `None` if it names none. Case, quotes, and
+    /// Markdown code and emphasis are ignored.
     #[must_use]
     pub fn known_value(&self, text: &str) -> Option<&str> {
         let word = text
@@ -159,12 +159,12 @@ impl Parameter {
     }
 }
 
-/// An action that a reply requests. Its values have the types of its parameters.
+/// An action that a reply requests. The values have the types of the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
     #[expect(missing_docs, reason = "the name says it all")]
     pub name: String,
-    /// Values of its parameters.
+    /// Values of the parameters, by name.
     pub values: Map<String, Value>,
     /// Source text in the reply.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Names of agents, and their form in the file names of templates.
+//! Names of agents, and the file names of their templates.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ impl AgentName {
     ///
     /// # Errors
     ///
-    /// `NameInvalid` for an empty or over-long name, one with control characters, or one with nothing before `:`.
+    /// `NameInvalid` if the name is empty, longer than 128 bytes, contains control characters, or starts with `:`.
     pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
-        let usable = !name.is_empty()
+        let is_valid = !name.is_empty()
             && name.len() <= MAX_AGENT_NAME_BYTES
             && !name.starts_with(':')
             && !name.chars().any(char::is_control);
-        if usable {
+        if is_valid {
             return Ok(Self(name));
         }
         Err(Error::new(
@@ -32,20 +32,20 @@ impl AgentName {
         .with_hint("use a name such as `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
     }
 
-    /// Returns the name of the fallback agent, whose templates are used for agents without their own.
+    /// Returns the name of the fallback agent `BASE`, whose templates are used for agents that have none.
     #[must_use]
     pub fn base() -> Self {
         Self("BASE".to_owned())
     }
 
-    /// Returns the name as it was given.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the name for template files: the part before `:` in upper case, with `_` for everything but ASCII letters and
-    /// digits, so that no name can escape the folder.
+    /// Returns the name for template files: the part before `:` in upper case, with every character except ASCII
+    /// letters and digits replaced by `_`, so that no name leads out of the folder.
     #[must_use]
     pub fn file_stem(&self) -> String {
         let before_model = self.0.split(':').next().unwrap_or_default();

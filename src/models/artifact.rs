@@ -11,10 +11,10 @@ use super::Mode;
 pub struct ArtifactSpec {
     #[expect(missing_docs, reason = "the name says it all")]
     pub title: String,
-    /// Markdown file in the project, with `/`. `None` if only a person can declare the artifact complete.
+    /// Path of the Markdown file in the project, with `/`. `None` if only the user can declare the artifact complete.
     #[serde(default)]
     pub file: Option<String>,
-    /// Modes whose prompts list the artifact; all if there are none.
+    /// Modes whose prompts list the artifact; empty for all modes.
     #[serde(default)]
     pub modes: Vec<Mode>,
     /// Required fields, in their order in the file.
@@ -26,12 +26,12 @@ pub struct ArtifactSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactField {
-    /// Heading in the file.
+    /// Heading of the field in the file.
     pub title: String,
-    /// Meaning of the field.
+    /// Description of the field.
     #[serde(default)]
     pub description: String,
-    /// Minimum number of items, for a field that is a list.
+    /// Minimum number of items, if the field is a list.
     #[serde(default)]
     pub at_least: Option<u32>,
     /// Position in the whole work in percent, for fields that have one.

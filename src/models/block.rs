@@ -1,4 +1,4 @@
-//! Segments of a rendered prompt, with their part, class and zone.
+//! Segments of a rendered prompt, with their part, retention class and cache zone.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub enum RetentionClass {
     Elastic,
 }
 
-/// Lifetime of a block's text, which decides what a provider can cache.
+/// Lifetime of a block's text, which determines how long a provider can cache it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheZone {
@@ -63,7 +63,7 @@ pub enum MessageRole {
 }
 
 impl MessageRole {
-    /// Returns the role's name.
+    /// Returns the name of the role.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl PromptPart {
     }
 }
 
-/// A rendered block, including its tags and separators. All segments in order are the prompt.
+/// A rendered block, including its tags and separators. The concatenation of all segments is the text of the prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PromptSegment {
     /// Id of the block.

@@ -4,18 +4,18 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::ErrorKind;
 
-/// Outcome of a call to an agent: the one type for it, from the driver to the ledger.
+/// Outcome of a call to an agent.
 ///
-/// Definitions of agents (`ends` in agents.yaml) and scripts name an outcome in kebab case, such as `rate-limited`; the
-/// details are filled in by the driver. In JSON the name is the tag `end`, in snake case.
+/// Definitions of agents (`ends` in agents.yaml) and scripts name an outcome in kebab case, such as `rate-limited`, and
+/// the driver adds the details. In JSON, the name is the value of `end`, in snake case.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// The agent answered to the end.
+    /// The agent sent a complete reply.
     #[default]
     Ok,
-    /// The agent is not logged in, or its key is refused.
+    /// The agent is not logged in, or its API key was rejected.
     Auth,
     /// The quota of the account is exhausted.
     Quota {
@@ -24,7 +24,7 @@ pub enum CallOutcome {
     },
     /// The agent asks to retry later.
     RateLimited {
-        /// Seconds to wait.
+        /// Seconds to wait; `None` if the agent does not say.
         retry_after: Option<u64>,
     },
     /// The prompt is larger than the agent accepts.
@@ -32,11 +32,11 @@ pub enum CallOutcome {
         /// Tokens of the prompt, as the agent counts them.
         #[serde(default)]
         tokens: Option<u64>,
-        /// Most tokens that the agent accepts.
+        /// Maximum number of tokens that the agent accepts.
         #[serde(default)]
         limit: Option<u64>,
     },
-    /// The reply was cut off, for example by a token limit.
+    /// The reply was truncated, for example by a token limit.
     Cut,
     /// The model declines to answer.
     Refused,
@@ -44,14 +44,14 @@ pub enum CallOutcome {
     Empty,
     /// The agent failed with an exit code or a signal.
     Crashed {
-        /// Exit code, if there was one.
+        /// Exit code; `None` if the process was killed by a signal or the code is unknown.
         code: Option<i32>,
-        /// Signal that ended the process, if one did.
+        /// Signal that killed the process, if one did.
         signal: Option<i32>,
     },
-    /// The agent took too long and was stopped.
+    /// The agent exceeded a time limit and was stopped.
     TimedOut {
-        /// True if it wrote nothing for too long, false if the call as a whole took too long.
+        /// True if the agent wrote no output for too long, false if the whole call took too long.
         idle: bool,
         /// Limit in seconds.
         seconds: u64,
@@ -60,7 +60,7 @@ pub enum CallOutcome {
     NotInstalled,
     /// The output does not match the definition of the agent.
     UnknownOutput,
-    /// The agent wrote more than the limit and was stopped.
+    /// The agent wrote more output than the limit and was stopped.
     OutputTooLarge {
         /// Limit in bytes.
         limit: u64,
@@ -78,7 +78,7 @@ pub enum CallOutcome {
     },
 }
 
-/// Outcomes that the words of an agent can mean, by their names in `ends` of agents.yaml.
+/// Outcomes that the output of an agent can indicate, by their names in `ends` of agents.yaml.
 const REPORTED_OUTCOMES: [(&str, CallOutcome); 8] = [
     ("auth", CallOutcome::Auth),
     ("quota", CallOutcome::Quota { resets: None }),
@@ -99,7 +99,7 @@ const REPORTED_OUTCOMES: [(&str, CallOutcome); 8] = [
     ("not-installed", CallOutcome::NotInstalled),
 ];
 
-/// Outcomes that only agentd itself can notice, by their names in scripts.
+/// Outcomes that only agentd itself can detect, by their names in scripts.
 #[cfg(feature = "run")]
 const DETECTED_OUTCOMES: [(&str, CallOutcome); 7] = [
     (
@@ -130,14 +130,14 @@ const DETECTED_OUTCOMES: [(&str, CallOutcome); 7] = [
 ];
 
 impl CallOutcome {
-    /// Returns true if the reply may count.
+    /// Returns true if the call returned a complete reply.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         *self == Self::Ok
     }
 
-    /// Returns true if the call was interrupted from outside or the agent never started to work: stopped by the user,
-    /// lost with the program, out of quota, not logged in or not installed. Such a call says nothing about the work.
+    /// Returns true if the call failed for a reason other than the agent's work: stopped by the user, lost when agentd
+    /// was killed, rate limited, out of quota, not logged in or not installed.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
         matches!(
@@ -151,7 +151,7 @@ impl CallOutcome {
         )
     }
 
-    /// Returns true if the text of the call is a reply, even one that was cut off, and not the output of a failure.
+    /// Returns true if the text of the call is a reply, complete or truncated, and not the output of a failed agent.
     #[must_use]
     pub fn has_reply(&self) -> bool {
         matches!(
@@ -165,7 +165,7 @@ impl CallOutcome {
         )
     }
 
-    /// Returns the outcome in one or two words.
+    /// Returns a short name for display, such as `rate limited`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -188,7 +188,7 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the kind of error that the outcome is; `None` if the call went well.
+    /// Returns the error kind of the outcome; `None` if the call succeeded.
     #[must_use]
     pub fn error_kind(&self) -> Option<ErrorKind> {
         let kind = match self {
@@ -212,7 +212,7 @@ impl CallOutcome {
         Some(kind)
     }
 
-    /// Reads the name of an outcome that an agent reports in its own words, such as `rate-limited`.
+    /// Deserializes the name of an outcome that the output of an agent can indicate, such as `rate-limited`.
     pub(crate) fn deserialize_reported<'de, D>(deserializer: D) -> Result<Self, D::Error>
     where
         D: Deserializer<'de>,
@@ -223,7 +223,7 @@ impl CallOutcome {
         )
     }
 
-    /// Reads the name of any outcome that a script can play.
+    /// Deserializes the name of any outcome that a script can produce.
     #[cfg(feature = "run")]
     pub(crate) fn deserialize_scripted<'de, D>(deserializer: D) -> Result<Option<Self>, D::Error>
     where

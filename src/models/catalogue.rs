@@ -1,4 +1,4 @@
-//! Catalogue of models: the built-in ones and those that the user adds.
+//! Catalogue of built-in and user-defined models.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use crate::text::yaml::{self, WithPlace};
 /// Context window of an unknown model.
 const ASSUMED_WINDOW_TOKENS: u64 = 32_768;
 
-/// Name of the tokenizer and of the provider of an unknown model.
+/// Tokenizer name and provider of an unknown model.
 const UNKNOWN: &str = "unknown";
 
 /// Known models and tokenizers.
@@ -27,7 +27,7 @@ pub struct Catalogue {
 #[serde(deny_unknown_fields)]
 struct CatalogueFile {
     format: WithPlace<u64>,
-    #[expect(dead_code, reason = "the date is for people who read the file")]
+    #[expect(dead_code, reason = "the date is for readers of the file")]
     as_of: String,
     tokenizers: BTreeMap<String, TokenizerSpec>,
     models: Vec<WithPlace<ModelSpec>>,
@@ -38,7 +38,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// Cannot happen: tests parse the built-in file.
+    /// Never fails in a released version: tests parse the built-in file.
     pub fn built_in() -> Result<&'static Self> {
         static PARSED: OnceLock<Catalogue> = OnceLock::new();
         if let Some(catalogue) = PARSED.get() {
@@ -54,7 +54,8 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place, for a duplicate name or an undefined tokenizer.
+    /// `ConfigInvalid` with the place, for invalid YAML, a duplicate name, an undefined tokenizer, or a model without a
+    /// context window.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         let file: CatalogueFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {
@@ -91,7 +92,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` for an undefined tokenizer.
+    /// `ConfigInvalid` for an undefined tokenizer or a model without a context window.
     pub fn add(&mut self, model: ModelSpec) -> Result<()> {
         self.check(&model)
             .map_err(|message| Error::new(ErrorKind::ConfigInvalid, message))?;
@@ -108,13 +109,14 @@ impl Catalogue {
         &self.models
     }
 
-    /// Returns a model by its name or an alias, in any case, with or without `PROVIDER:` in front.
+    /// Returns the model with an id or alias, ignoring case. The name may have the prefix `PROVIDER:`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&ModelSpec> {
         self.position(name).map(|index| &self.models[index])
     }
 
-    /// Returns a model; logs a warning and returns [`Self::assumed`] for an unknown name.
+    /// Returns the model with a name, like [`Self::find`]. For an unknown name, logs a warning and returns
+    /// [`Self::assumed`].
     #[must_use]
     pub fn find_or_assume(&self, name: &str) -> ModelSpec {
         if let Some(model) = self.find(name) {
@@ -126,7 +128,7 @@ impl Catalogue {
         Self::assumed(name)
     }
 
-    /// Returns defaults for an unknown model.
+    /// Returns default values for an unknown model.
     #[must_use]
     pub fn assumed(name: &str) -> ModelSpec {
         ModelSpec {
@@ -145,7 +147,7 @@ impl Catalogue {
         }
     }
 
-    /// Returns the tokenizer of a model; a guess with a margin of 100 % if it is unknown.
+    /// Returns the tokenizer of a model. For an unknown tokenizer, returns one with a safety margin of 100 %.
     #[must_use]
     pub fn tokenizer(&self, model: &ModelSpec) -> TokenizerSpec {
         let guess = || TokenizerSpec {
@@ -160,7 +162,7 @@ impl Catalogue {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        let named = |model: &ModelSpec| {
+        let has_name = |model: &ModelSpec| {
             let mut names = std::iter::once(&model.id).chain(&model.aliases);
             let bare = name
                 .split_once(':')
@@ -170,7 +172,7 @@ impl Catalogue {
                     || bare.is_some_and(|(_, bare)| known.eq_ignore_ascii_case(bare))
             })
         };
-        self.models.iter().position(named)
+        self.models.iter().position(has_name)
     }
 
     fn check(&self, model: &ModelSpec) -> std::result::Result<(), String> {

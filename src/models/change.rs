@@ -1,8 +1,8 @@
-//! Origin of a change, and decisions of people about it.
+//! Origin of a change, and decisions of the user about it.
 
 use serde::{Deserialize, Serialize};
 
-/// Origin of a session with its own branch and work tree.
+/// Origin of a change: a session with its own branch and worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeOrigin {
     /// Name of the pack.
@@ -11,25 +11,25 @@ pub struct ChangeOrigin {
     pub request: String,
     /// Commit that the branch starts from.
     pub base: String,
-    /// Target branch; `None` if the change started from a detached HEAD.
+    /// Target branch of the merge; `None` if the change started from a detached HEAD.
     pub onto: Option<String>,
-    /// Branch of the session.
+    /// Branch of the change.
     pub branch: String,
 }
 
-/// Decision of a person about a session.
+/// Decision of the user about a change.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Continue.
+    /// Continue with the next phase.
     Approve,
-    /// Continue without asking, as the user has allowed in advance.
+    /// Continue without a decision, as allowed in advance with `--auto`.
     Waive,
-    /// Do the work again, with the given note.
+    /// Repeat the work, taking the note into account.
     Revise,
-    /// Abandon a session that waits for a decision.
+    /// Abandon a change that waits for a decision.
     Reject,
-    /// Abandon a session in any state.
+    /// Abandon a change in any state.
     Cancel,
 }

@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct Check {
     #[expect(missing_docs, reason = "the name says it all")]
     pub name: String,
-    /// Shell command.
+    /// Shell command that was run.
     pub command: String,
-    /// Result.
+    /// Result of the check.
     #[serde(flatten)]
     pub end: CheckEnd,
-    /// Duration.
+    /// Duration of the check.
     pub milliseconds: u64,
-    /// Last part of its output, redacted. The first line says so if the output is shortened.
+    /// End of the output, with secrets redacted. If the output was truncated, the first line says how many bytes are
+    /// missing.
     pub output: String,
 }
 
@@ -27,9 +28,9 @@ pub struct Check {
 pub enum CheckEnd {
     /// Exit code 0.
     Passed,
-    /// Any other exit code, or death by a signal.
+    /// Any other exit code, or killed by a signal.
     Failed {
-        /// Exit code; `None` after a signal.
+        /// Exit code; `None` if the command was killed by a signal.
         code: Option<i32>,
     },
     /// Killed after the timeout.
@@ -39,9 +40,9 @@ pub enum CheckEnd {
     },
     /// The command was not found.
     NotInstalled,
-    /// An optional scan whose tool is not installed. Not a failure.
+    /// Skipped: an optional scan whose tool is not installed. Not a failure.
     NotRun,
-    /// Stopped by the user, or not started because an earlier check was.
+    /// Stopped by the user, or not started because the user stopped an earlier check.
     Stopped,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Display for CheckEnd {
     }
 }
 
-/// Returns true if every check passed, ignoring scans that were not run. True without checks.
+/// Returns true if every check passed or was an optional scan that was not run. True if there are no checks.
 #[must_use]
 pub fn all_passed(checks: &[Check]) -> bool {
     checks

@@ -1,11 +1,12 @@
-//! Escaping of text in the log of a CI service, whose runner executes commands found in the log.
+//! Escapes text for the logs of CI services, whose runners execute commands that they find in the log.
 
 use std::borrow::Cow;
 
 /// Escapes commands to the runner of a CI service.
 ///
-/// The runner of GitHub Actions executes a line that starts with `::`, also after blanks, and `##[` anywhere. Those of
-/// Azure Pipelines and TeamCity execute `##vso[` and `##teamcity[`. A backslash is inserted to break these sequences.
+/// The runner of GitHub Actions executes lines that start with `::`, also after whitespace, and `##[` anywhere in a
+/// line. The runners of Azure Pipelines and TeamCity execute `##vso[` and `##teamcity[`. A backslash is inserted to
+/// break these sequences.
 #[must_use]
 pub fn escape_ci_commands(text: &str) -> Cow<'_, str> {
     let mut escaped = String::new();
@@ -34,7 +35,7 @@ pub fn escape_ci_commands(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns true for a text that starts like `##[` or `##name[`.
+/// Returns true for a text that starts with `##[`, or with `##` and letters and `[`, such as `##vso[`.
 fn is_bracket_command(text: &str) -> bool {
     text.strip_prefix("##").is_some_and(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_alphabetic())

@@ -13,7 +13,7 @@ use super::{Mode, StateChange};
 use crate::error::{ErrorKind, Result};
 use crate::text::yaml;
 
-/// Maximum number of YAML nodes of a state file: room for a hundred thousand turns.
+/// Maximum number of YAML nodes in a state file, enough for a history of a hundred thousand turns.
 const MAX_STATE_NODES: usize = 1_000_000;
 
 /// Key of the knowledge entries in a state file.
@@ -23,16 +23,16 @@ const KNOWLEDGE_KEY: &str = "knowledge";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StateDocument {
-    /// Mode of the session, if a state file names it.
+    /// Mode of the session, if the state file names one.
     pub mode: Option<Mode>,
-    /// Artifacts and their status.
+    /// Artifacts and their progress.
     pub work_order: Vec<ArtifactProgress>,
     /// Known content of the pack's artifacts, by key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, ArtifactRecord>,
     /// Known facts, most relevant first.
     pub knowledge: Vec<KnowledgeEntry>,
-    /// Earlier turns, oldest first. They have their own layer and are not in the XML.
+    /// Earlier turns, oldest first. Prompts show them in a separate layer, not in the XML of the state.
     pub history: Vec<ConversationTurn>,
     /// Other sections by name.
     #[serde(flatten)]
@@ -56,7 +56,7 @@ pub struct KnowledgeEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConversationTurn {
-    /// Message of the person.
+    /// Message of the user.
     pub user: String,
     /// Reply of the agent.
     #[serde(default)]
@@ -68,7 +68,7 @@ impl StateDocument {
     ///
     /// # Errors
     ///
-    /// `StateInvalid` with the place, for anything that the pack's `state.yaml` does not describe.
+    /// `StateInvalid` with the place, if the file does not match the pack's `state.yaml`.
     pub fn read(text: &str, origin: &str, spec: &StateSpec) -> Result<Self> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -91,7 +91,7 @@ impl StateDocument {
         }
     }
 
-    /// Returns every single value with its path, for rules: texts, numbers and booleans.
+    /// Returns the text, number and boolean fields of all sections, each with its path, for the rules of packs.
     #[must_use]
     pub fn values(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl StateDocument {
         found
     }
 
-    /// Applies a change, whatever the value was before.
+    /// Applies a change. The previous value is not compared with `change.from`.
     ///
     /// `artifacts.KEY` and `knowledge.KEY` are the paths of an artifact's record and of a knowledge entry; every other
     /// path is that of a section or a field.
@@ -169,7 +169,7 @@ impl StateDocument {
     }
 }
 
-/// Reads a document by its description, so that an error has the place of the value that is wrong.
+/// Deserializes a state document by its spec, so that errors have the place of the invalid value.
 #[derive(Clone, Copy)]
 struct DocumentSeed<'a> {
     spec: &'a StateSpec,
@@ -222,7 +222,7 @@ impl DocumentSeed<'_> {
             .is_some()
     }
 
-    /// Returns the keys of a state file.
+    /// Returns the top-level keys that a state file may have.
     fn keys(&self) -> impl Iterator<Item = &str> {
         let sections =
             self.spec
@@ -237,7 +237,7 @@ impl DocumentSeed<'_> {
     }
 }
 
-/// Reads a section.
+/// Deserializes a section.
 #[derive(Clone, Copy)]
 struct SectionSeed<'a> {
     section: &'a SectionSpec,
@@ -279,7 +279,7 @@ impl<'de> Visitor<'de> for SectionSeed<'_> {
     }
 }
 
-/// Reads a value of a field.
+/// Deserializes the value of a field.
 #[derive(Clone, Copy)]
 struct FieldSeed<'a> {
     kind: &'a FieldType,
@@ -299,7 +299,7 @@ impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
     }
 }
 
-/// Reads a list of words, or a text with commas.
+/// Deserializes a list of words, or a text with comma-separated words.
 struct WordsVisitor;
 
 impl<'de> Visitor<'de> for WordsVisitor {
@@ -322,7 +322,7 @@ impl<'de> Visitor<'de> for WordsVisitor {
     }
 }
 
-/// Returns the words of a text with commas.
+/// Splits a text with comma-separated words.
 fn split_words(text: &str) -> Value {
     text.split(',')
         .map(str::trim)
@@ -331,7 +331,7 @@ fn split_words(text: &str) -> Value {
         .collect()
 }
 
-/// Reads the items of a list.
+/// Deserializes the items of a list.
 #[derive(Clone, Copy)]
 struct ListSeed<'a> {
     list: &'a ListSpec,
@@ -361,7 +361,7 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
     }
 }
 
-/// Reads an item of a list.
+/// Deserializes an item of a list.
 #[derive(Clone, Copy)]
 struct ItemSeed<'a> {
     list: &'a ListSpec,
@@ -402,7 +402,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
     }
 }
 
-/// Reads a key that must be known, so that the error of an unknown one has its place.
+/// Deserializes a key, and reports an unknown key with its place.
 #[derive(Clone, Copy)]
 struct KeySeed<'a> {
     known: &'a [&'a str],
@@ -427,7 +427,7 @@ impl Visitor<'_> for KeySeed<'_> {
         if self.known.contains(&key) {
             return Ok(key.to_owned());
         }
-        // The words are those of serde, from which a suggestion is made.
+        // The wording of serde, from which the YAML reader derives its suggestion.
         let known: Vec<String> = self.known.iter().map(|name| format!("`{name}`")).collect();
         Err(E::custom(format!(
             "unknown field `{key}`, expected one of {}",

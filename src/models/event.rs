@@ -1,4 +1,4 @@
-//! Events: everything that the ledger records about a session.
+//! Events of sessions, which the ledger records.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ pub enum Event {
         #[expect(missing_docs, reason = "the name says it all")]
         mode: Mode,
     },
-    /// The caller has set the subject of the session.
+    /// The caller has set the state document of the session.
     Described {
         #[expect(missing_docs, reason = "the name says it all")]
         work: Box<StateDocument>,
     },
-    /// The session got its own branch and work tree.
+    /// The session was opened as a change, with its own branch and worktree.
     Opened(Box<ChangeOrigin>),
     /// The state document has changed, other than by the effect of a reply.
     StateChanged {
@@ -34,14 +34,14 @@ pub enum Event {
         /// Cause of the changes.
         cause: ChangeCause,
     },
-    /// A person has decided, or has waived the decision.
+    /// The user has made a decision, or has waived it.
     Decided {
         #[expect(missing_docs, reason = "the name says it all")]
         decision: Decision,
-        /// Comment of the person.
+        /// Note of the user.
         note: Option<String>,
     },
-    /// A turn has started: its prompt is composed.
+    /// A turn has started. Its prompt is composed but not sent yet.
     Started(Box<TurnStart>),
     /// The agent of a turn is about to be called.
     Called {
@@ -51,7 +51,7 @@ pub enum Event {
         call: u64,
         #[expect(missing_docs, reason = "the type says it all")]
         why: CallReason,
-        /// Segments of the prompt, if it differs from that of the turn.
+        /// Segments of the prompt; empty if it is the prompt of the turn.
         prompt: Vec<SegmentRef>,
         /// Id of the run that makes the call.
         run: String,
@@ -83,7 +83,7 @@ pub enum Event {
         unclear: u64,
         /// Reason why the session cannot leave the mode after this turn.
         fault: Option<String>,
-        /// Questions to a person that the reply asks instead of sending documents.
+        /// Questions to the user that the reply contains instead of documents.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<String>,
         /// Requested effects that are not carried out, with the reasons.
@@ -106,7 +106,7 @@ pub enum Event {
     },
     /// The session has ended.
     Ended {
-        /// True if it reached its goal, false if it was abandoned.
+        /// True if the session reached its goal, false if it was abandoned.
         done: bool,
     },
 }
@@ -150,27 +150,28 @@ pub struct TurnStart {
     pub mode: Mode,
     /// Name of the agent.
     pub agent: String,
-    /// Model that the prompt is fitted to, if one was named.
+    /// Id of the model that the prompt is fitted to; `None` if it is unknown.
     pub model: Option<String>,
     /// Name of the pack.
     pub pack: String,
-    /// Hash of all files of the pack that the turn uses.
+    /// Hash of everything that determines how the reply is parsed: the pack, the template and the nonce policy.
     pub pack_hash: BlobId,
-    /// Access of the agent to the work tree.
+    /// Access of the agent to the working tree.
     pub permission: Permission,
     /// Additional commands that an agent with edit access may run.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// True if the session has a folder for its documents.
+    /// True if the caller named the session, so that it has a folder for its documents. False for one-off sessions and
+    /// for sessions of reviewers.
     pub named: bool,
     /// Segments of the prompt.
     pub prompt: Vec<SegmentRef>,
     /// Prompt as sent, if it is not the concatenation of its segments.
     pub sent: Option<BlobId>,
-    /// Rendering of the prompt.
+    /// Format of the prompt.
     #[serde(default)]
     pub format: Format,
-    /// Length of the prompt.
+    /// Length of the prompt as sent.
     pub prompt_bytes: u64,
     /// Fit report, as JSON.
     pub fit: BlobId,
@@ -182,15 +183,16 @@ pub struct TurnStart {
     pub tasks: Option<Vec<String>>,
     /// Maximum number of repair calls.
     pub repairs: u8,
-    /// Content of the session's documents that the reply may update; `None` if the agent edits them itself.
+    /// Content of the session's documents that the reply may update, by path; `None` if the agent edits them itself.
     pub targets: Option<BTreeMap<String, BlobId>>,
-    /// Content of the work tree's files in the prompt, if the reply may edit them.
+    /// Content of the files that the prompt shows, by path, if the reply may edit files of the working tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<BTreeMap<String, BlobId>>,
-    /// Commit of the session's work tree when the turn started, if it has one.
+    /// Commit of the change's worktree when the turn started; `None` without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Change under review, if the turn only contributes a verdict on it; all other effects are discarded.
+    /// Change under review, in the session of a reviewer. Such a turn has no effects except its verdict and its
+    /// findings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_change: Option<SessionId>,
 }
@@ -199,9 +201,9 @@ pub struct TurnStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallReason {
-    /// First call for the reply of a turn.
+    /// Call for the reply of a turn.
     Ask,
-    /// Follow-up for missing or unclear parts of the reply.
+    /// Repair call: requests missing or unclear parts of the reply.
     Repair,
 }
 
@@ -212,22 +214,22 @@ pub struct CallEnd {
     pub turn: u64,
     /// Number of the call.
     pub call: u64,
-    /// Outcome.
+    /// Outcome of the call.
     #[serde(flatten)]
     pub end: CallOutcome,
-    /// Error message of the agent.
+    /// Error message of the agent, or empty.
     pub detail: String,
     /// Unparsed reply.
     pub reply: BlobId,
     /// Usage that the agent reports.
     pub usage: UsageMetrics,
-    /// Usage that counts for the budgets.
+    /// Usage that counts in the budgets.
     pub spent: Amount,
-    /// Duration.
+    /// Duration of the call.
     pub milliseconds: u64,
     /// Number of leftover processes of the agent, which were killed.
     pub left_behind: u64,
-    /// True if a later run recovered the reply.
+    /// True if a later run recovered the reply of an interrupted call.
     pub salvaged: bool,
 }
 
@@ -308,9 +310,9 @@ pub struct Intent {
     pub target: String,
     /// New content of the target; `None` to remove it.
     pub content: Option<BlobId>,
-    /// Content of the target when this was decided; `None` if it did not exist.
+    /// Content of the target when the effect was decided; `None` if the target did not exist.
     pub before: Option<BlobId>,
-    /// Reason for refusing the effect, if it is refused; `content` is then the requested content.
+    /// Reason why the effect is refused; `None` if it is not. `content` of a refused effect is the requested content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Trigger of the step; `None` in ledgers of versions that did not record it. Use [`Intent::trigger`].
@@ -353,7 +355,7 @@ pub struct StepResult {
     pub target: String,
     /// True if the effect was carried out.
     pub done: bool,
-    /// Description for people.
+    /// Description for the user.
     pub detail: String,
     /// Outcome that rules of a pack can test, such as `FAILED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

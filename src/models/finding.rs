@@ -10,20 +10,21 @@ use crate::text::terminal::escape_file_name;
 /// A finding of a review. While it is open and not minor, the review cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Unique among the findings of its mode, such as `V1`.
+    /// Id, such as `V1`, unique among the findings of a mode.
     pub id: String,
     #[expect(missing_docs, reason = "the name says it all")]
     pub severity: FindingSeverity,
     /// Severity as written by the reviewer, if it is not a known word; it counts as major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity_word: Option<String>,
-    /// File from the root of the project or of the change's folder, or another place in the reviewer's words.
+    /// Path relative to the root of the project or to the folder of the change, or another place in the reviewer's
+    /// words.
     pub file: Option<String>,
     /// Line in the file, from 1.
     pub line: Option<u64>,
-    /// True if the file and the line exist; `None` if no file is named.
+    /// True if the file and the line exist; `None` if the finding names no file.
     pub place_found: Option<bool>,
-    /// Heading in the report.
+    /// Heading of the finding in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the problem.
@@ -47,7 +48,7 @@ pub enum FindingSeverity {
 }
 
 impl FindingSeverity {
-    /// Returns the value of the action's parameter `severity`.
+    /// Returns the name of the severity in data, such as `major`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,7 +86,7 @@ impl Finding {
         self.is_open() && self.severity >= FindingSeverity::Major
     }
 
-    /// Returns the place in the format of compilers: `file:line`, or the file alone; `None` without a file.
+    /// Returns the place in the format of compilers: `file:line`, or only the file; `None` without a file.
     #[must_use]
     pub fn place(&self) -> Option<String> {
         let file = escape_file_name(self.file.as_ref()?);
@@ -95,7 +96,7 @@ impl Finding {
         )
     }
 
-    /// Returns the severity, followed by the reviewer's own word if that is not a known one.
+    /// Returns the severity, followed by the reviewer's word for it if that is not a known one.
     #[must_use]
     pub fn severity_words(&self) -> String {
         let name = self.severity.name();
@@ -106,7 +107,8 @@ impl Finding {
 }
 
 impl fmt::Display for Finding {
-    /// Writes one line that editors understand: `src/login.rs:42: major: an empty password is accepted [V1]`.
+    /// Writes one line in the format of compiler messages, such as
+    /// `src/login.rs:42: major: an empty password is accepted [V1]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = self.place() {
             write!(f, "{place}: ")?;
@@ -127,13 +129,13 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Sorts findings: open ones first, the most severe first.
+/// Sorts findings: open findings before settled ones, and the most severe first.
 pub fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (!finding.is_open(), std::cmp::Reverse(finding.severity)));
 }
 
-/// Returns the result of `findings.note`: `Blocking` if a critical or major finding is open, `Open` if only minor ones
-/// are, or `None`.
+/// Returns the result of `findings.note`: `Blocking` if a critical or major finding is open, `Open` if only minor
+/// findings are open, or `None` if no finding is open.
 #[must_use]
 pub fn findings_result(findings: &[Finding]) -> StepOutcome {
     if findings.iter().any(Finding::is_blocking) {
@@ -181,7 +183,8 @@ pub fn findings_summary(findings: &[Finding]) -> String {
     summary
 }
 
-/// Returns a summary of the changes since the previous round; `None` if that had no findings.
+/// Returns a summary of the changes since the previous round, such as `1 settled, 2 new, 0 still open`; `None` if the
+/// previous round had no findings.
 #[must_use]
 pub fn findings_progress(findings: &[Finding]) -> Option<String> {
     let count = |statuses: &[FindingStatus]| {
@@ -197,7 +200,7 @@ pub fn findings_progress(findings: &[Finding]) -> Option<String> {
         .then(|| format!("{settled} settled, {new} new, {still_open} still open"))
 }
 
-/// A finding as a reviewer wrote it, in an action or in a report. Nothing in it is interpreted yet.
+/// A finding as written by a reviewer in an action or in a report, with uninterpreted values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -214,7 +217,7 @@ pub struct WrittenFinding {
     pub status: Option<String>,
 }
 
-/// Words of a pack for the severities and statuses of findings.
+/// The pack's words for severities and statuses of findings.
 #[derive(Clone, Debug, Default)]
 pub struct FindingWords {
     severity: Option<Parameter>,
@@ -232,7 +235,7 @@ impl FindingWords {
         }
     }
 
-    /// Returns the most severe severity that a text names; `None` if it names none.
+    /// Returns the highest severity that a text names; `None` if it names none.
     #[must_use]
     pub fn known_severity(&self, text: &str) -> Option<FindingSeverity> {
         let all = [
@@ -241,7 +244,7 @@ impl FindingWords {
             FindingSeverity::Critical,
         ];
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '-');
-        let named = words.filter_map(|word| {
+        let severities = words.filter_map(|word| {
             let word = self
                 .severity
                 .as_ref()
@@ -250,13 +253,14 @@ impl FindingWords {
             all.into_iter()
                 .find(|severity| severity.name().eq_ignore_ascii_case(word))
         });
-        named.max()
+        severities.max()
     }
 
-    /// Parses a status: `Some(true)` if it says that the finding is settled, `Some(false)` if open.
+    /// Parses a status: `Some(true)` if the finding is settled, `Some(false)` if it is open, `None` if that is unclear.
     ///
-    /// It must be a known word, alone or followed by a dot, a colon, a semicolon, a dash or a bracket and an explanation.
-    /// After a comma or a blank, another word may restrict it: `fixed in part` is neither, and returns `None`.
+    /// The text must start with a known word. An explanation may follow after a period, a colon, a semicolon, a dash or
+    /// a parenthesis. After a comma or only a space, it might restrict the status, as in `fixed in part`, so the status
+    /// is unclear.
     #[must_use]
     pub fn known_status(&self, text: &str) -> Option<bool> {
         let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -284,7 +288,7 @@ impl FindingWords {
     }
 }
 
-/// Returns the line that a text names: its first number, as in `236`, `L236`, `236-237`, `236:5` and `lines 12-14`.
+/// Returns the line number in a text: its first number, as in `236`, `L236`, `236-237`, `236:5` and `lines 12-14`.
 #[must_use]
 pub fn read_line_number(text: &str) -> Option<u64> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
@@ -292,8 +296,8 @@ pub fn read_line_number(text: &str) -> Option<u64> {
     digits.parse().ok().filter(|line| *line > 0)
 }
 
-/// Returns the file and the line that a text names: `src/login.rs`, `` `src/login.rs:42` ``, `src/login.rs, line 42`. A
-/// text that names no file, such as `API section`, is returned as it is.
+/// Returns the file and the line in a text such as `src/login.rs`, `` `src/login.rs:42` `` or `src/login.rs, line 42`.
+/// A text without a file name, such as `API section`, is returned in place of the file.
 #[must_use]
 pub fn read_place(text: &str) -> (Option<String>, Option<u64>) {
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '[' | ']');
@@ -335,7 +339,7 @@ fn line_suffix(name: &str) -> Option<(&str, u64)> {
         })
 }
 
-/// Returns the line that follows a file's name: `, line 42`, ` (lines 42-44)`, ` L42`, `:42`.
+/// Returns the line number in the text after a file name: `, line 42`, ` (lines 42-44)`, ` L42`, `:42`.
 fn line_after_word(rest: &str) -> Option<u64> {
     let words = rest
         .split(|c: char| !c.is_ascii_alphanumeric())

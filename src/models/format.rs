@@ -1,25 +1,25 @@
-//! The renderings of a prompt.
+//! Formats of prompts.
 
 use serde::{Deserialize, Serialize};
 
-/// The renderings of a prompt.
+/// Format of a rendered prompt.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// `UnifiedPrompt::to_xml`.
+    /// The XML of [`UnifiedPrompt::to_xml`](super::UnifiedPrompt::to_xml).
     #[default]
     Xml,
     /// Plain text with headings.
     Flat,
-    /// Chat messages.
+    /// Chat messages as JSON.
     Chat,
-    /// The system prompt, the tools as JSON Schema, and the messages.
+    /// JSON with the system prompt, the tools as JSON Schema, and the messages.
     Tools,
 }
 
 impl Format {
-    /// Returns the rendering's name.
+    /// Returns the name of the format in settings and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::{ActionSpec, Marker, ReviewResult};
 
-/// Tags of thoughts. Each of them closes any other.
+/// Tags of thoughts. A closing tag of any of them closes a thought.
 pub const THOUGHT_TAGS: [&str; 9] = [
     "thought",
     "thoughts",
@@ -17,14 +17,14 @@ pub const THOUGHT_TAGS: [&str; 9] = [
     "antthinking",
 ];
 
-/// Elements that a mode allows in replies, taken from its pack.
+/// Elements that a mode allows in replies, as defined by the pack.
 #[derive(Clone, Debug, Default)]
 pub struct Grammar {
     /// Allowed verdicts.
     pub verdicts: Vec<ReviewResult>,
-    /// A reply without a verdict is an error.
+    /// True if a reply without a verdict is an error.
     pub verdict_required: bool,
-    /// Replies report on tasks with `<task_status>`.
+    /// True if replies report the status of tasks with `<task_status>`.
     pub task_status: bool,
     /// Actions of the mode.
     pub actions: IndexMap<String, ActionSpec>,
@@ -34,7 +34,7 @@ pub struct Grammar {
     pub markers: Vec<MarkerSpec>,
     /// Aliases of tags, such as `mensaje` for `message`.
     pub tags: IndexMap<String, String>,
-    /// Names in the prompt's history: a line that starts with `NAME:` ends the agent's own reply.
+    /// Names of the speakers in the history of the prompt. A line that starts with `NAME:` ends the agent's reply.
     pub speakers: Vec<String>,
 }
 
@@ -45,12 +45,12 @@ pub struct MarkerSpec {
     pub name: String,
     /// Allowed values, from mild to severe.
     pub values: Vec<String>,
-    /// A reply without the marker is an error.
+    /// True if a reply without the marker is an error.
     pub required: bool,
 }
 
 impl MarkerSpec {
-    /// Returns the index of the value in the body of a tag; higher is more severe. `None` for an unknown value.
+    /// Returns the index in `values` of the value in the body of a tag, ignoring case; `None` for an unknown value.
     #[must_use]
     pub fn rank(&self, body: &str) -> Option<usize> {
         self.values
@@ -58,7 +58,7 @@ impl MarkerSpec {
             .position(|value| value.eq_ignore_ascii_case(body.trim()))
     }
 
-    /// Returns the marker with the value of an index.
+    /// Returns the marker with the value at an index of `values`.
     #[must_use]
     pub fn marker(&self, rank: usize) -> Option<Marker> {
         let value = self.values.get(rank)?.clone();
@@ -80,7 +80,7 @@ impl Grammar {
         }
     }
 
-    /// Returns true if the pack defines actions at all.
+    /// Returns true if the pack defines any actions.
     #[must_use]
     pub fn knows_actions(&self) -> bool {
         !self.actions.is_empty() || !self.forbidden.is_empty()

@@ -1,4 +1,4 @@
-//! Values of the ledger other than events: ids of texts, holders of sessions, rows of lists.
+//! Types of the ledger other than events: ids of texts, holders of sessions, rows of lists.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -35,13 +35,13 @@ pub struct ProcessIdentity {
 /// Holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseHolder {
-    /// Command name shown to other processes that find the session held, such as `agentd turn`.
+    /// Command name shown to other processes that find the session locked, such as `agentd turn`.
     pub name: String,
     #[expect(missing_docs, reason = "the name says it all")]
     pub process: ProcessIdentity,
 }
 
-/// A session that is held.
+/// A session that a process holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldSession {
     #[expect(missing_docs, reason = "the name says it all")]
@@ -52,7 +52,7 @@ pub struct HeldSession {
     pub since: SystemTime,
     /// Time of the last heartbeat.
     pub seen: SystemTime,
-    /// Fence of the lease.
+    /// Fencing token of the lease.
     pub fence: u64,
 }
 
@@ -61,13 +61,13 @@ pub struct HeldSession {
 pub struct SegmentRef {
     /// Id of the block.
     pub block: String,
-    /// Part of the prompt and name in it, for people.
+    /// Part of the prompt and name of the item, for display.
     pub part: String,
     /// Origin of the content.
     pub source: String,
-    /// Chunks of the text. Chunks that turns share are stored once.
+    /// Chunks of the text. Identical chunks are stored once.
     pub texts: Vec<BlobId>,
-    /// Total length.
+    /// Total length of the text.
     pub bytes: u64,
 }
 
@@ -76,13 +76,13 @@ pub struct SegmentRef {
 pub struct TurnRow {
     #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// Number in the session, from 1.
+    /// Number of the turn in the session, from 1.
     pub turn: u64,
     #[expect(missing_docs, reason = "the name says it all")]
     pub mode: Mode,
     /// Name of the agent.
     pub agent: String,
-    /// Model, if one was named.
+    /// Id of the model; `None` if it is unknown.
     pub model: Option<String>,
     /// Start time.
     pub started: SystemTime,
@@ -96,7 +96,7 @@ pub struct TurnRow {
     pub verdict: Option<ReviewResult>,
     /// Reason why the session could not leave the mode.
     pub fault: Option<String>,
-    /// Total of all calls.
+    /// Tokens and money of all calls.
     pub spent: Amount,
     /// Total duration of all calls.
     pub milliseconds: u64,
@@ -109,7 +109,7 @@ pub struct UsageRow {
     pub session: SessionId,
     /// Name of the agent.
     pub agent: String,
-    /// Model, if one was named.
+    /// Id of the model; `None` if it is unknown.
     pub model: Option<String>,
     /// Number of turns.
     pub turns: u64,

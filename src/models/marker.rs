@@ -1,4 +1,4 @@
-//! Markers: tags by which a reply reports a result, such as a verdict.
+//! Markers: tags with which a reply reports a result, such as a verdict.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,9 +57,9 @@ impl ReviewResult {
 /// Effect of a verdict on the work that it judges. Later variants are more severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Consequence {
-    /// The work passes on to the next mode.
+    /// The work continues in the next mode.
     GoesOn,
-    /// The work is done again.
+    /// The work is repeated.
     IsSentBack,
     /// The session stops.
     Stops,

@@ -1,4 +1,4 @@
-//! Measurements of agents: token counts compared with our own, and protocol compliance.
+//! Measurements of agents: reported token counts, and compliance with the protocol.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::Reliability;
 pub struct Measurement {
     /// Name of the agent.
     pub agent: String,
-    /// Model, if one was named.
+    /// Id of the model; `None` if it is unknown.
     pub model: Option<String>,
     #[expect(missing_docs, reason = "the name says it all")]
     pub figure: MeasuredValue,
@@ -22,18 +22,18 @@ pub struct Measurement {
 pub enum MeasuredValue {
     /// Tokens of a prompt.
     Tokens {
-        /// Our estimate.
+        /// Number that agentd estimates.
         ours: u64,
         /// Number that the agent reports.
         reported: u64,
     },
     /// Compliance of a reply with the protocol.
     Protocol {
-        /// Help in the prompt.
+        /// Additional help in the prompt.
         condition: ProbeCondition,
-        /// Requested form of the reply.
+        /// Requested kind of reply.
         task: ProbeTask,
-        /// Name of the case.
+        /// Name of the test case.
         case: String,
         /// True if the reply complies.
         right: bool,
@@ -51,7 +51,7 @@ impl MeasuredValue {
     }
 }
 
-/// Kinds of figures.
+/// Kind of a measurement.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeasuredKind {
@@ -62,7 +62,7 @@ pub enum MeasuredKind {
 }
 
 impl MeasuredKind {
-    /// Returns the name of the kind in the database.
+    /// Returns the name of the kind in the ledger.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,12 +72,12 @@ impl MeasuredKind {
     }
 }
 
-/// Help that the prompt of a probe contains in addition to the rules of the protocol.
+/// Additional help in the prompt of a probe. The rules of the protocol are always included.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeCondition {
-    /// None.
+    /// No additional help.
     Plain,
     /// A reminder of the format.
     Reminder,
@@ -100,7 +100,7 @@ impl ProbeCondition {
     }
 }
 
-/// Form of the reply that a case of a probe requests.
+/// Kind of reply that a test case of a probe requests.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -128,25 +128,26 @@ impl ProbeTask {
     }
 }
 
-/// Share of correct replies.
+/// Share of replies that comply with the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ComplianceRate {
-    /// Number of correct replies.
+    /// Number of compliant replies.
     pub right: u64,
     /// Number of all replies.
     pub all: u64,
 }
 
 impl ComplianceRate {
-    /// Returns the share from 0 to 1; `None` without replies.
+    /// Returns the share from 0 to 1; `None` if there are no replies.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
         (self.all > 0).then(|| self.right as f64 / self.all as f64)
     }
 
-    /// Returns the 95 % confidence interval of the share (Wilson score interval); `None` without replies.
+    /// Returns the 95 % confidence interval of the share (Wilson score interval); `None` if there are no replies.
     #[must_use]
     pub fn interval(self) -> Option<(f64, f64)> {
+        /// Quantile of the standard normal distribution for 95 %.
         const Z: f64 = 1.959_964;
         let rate = self.rate()?;
         let all = self.all as f64;
@@ -161,7 +162,8 @@ impl ComplianceRate {
         ))
     }
 
-    /// Returns the reliability class of the share; `None` without replies.
+    /// Returns the reliability rating for the share; see [`Reliability`] for the thresholds. `None` if there are no
+    /// replies.
     #[must_use]
     pub fn reliability(self) -> Option<Reliability> {
         Some(match self.rate()? {
@@ -172,9 +174,9 @@ impl ComplianceRate {
         })
     }
 
-    /// Adds a reply.
-    pub fn count(&mut self, right: bool) {
-        self.right += u64::from(right);
+    /// Counts one more reply.
+    pub fn count(&mut self, is_right: bool) {
+        self.right += u64::from(is_right);
         self.all += 1;
     }
 }

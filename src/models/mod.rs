@@ -1,4 +1,4 @@
-//! Values shared by the other modules: prompts, modes, models, replies, states, events. This module does not access
+//! Types shared by the other modules: prompts, modes, models, replies, states, events. This module does not access
 //! packs, files, agents or databases.
 //!
 //! A [`UnifiedPrompt`] escapes its content, so that no file can inject instructions:

@@ -1,4 +1,4 @@
-//! Names of modes, and the access of agents to the work tree.
+//! Names of modes, and access of agents to the working tree.
 
 use std::fmt;
 
@@ -56,14 +56,14 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// Access of an agent to the work tree.
+/// Access of an agent to the working tree.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
-    /// The agent may read; its changes are part of its reply.
+    /// The agent may only read files; agentd applies the updates in its reply.
     ReadOnly,
-    /// The agent may edit the work tree.
+    /// The agent may edit files.
     Edit,
 }
 

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Size class of a model: the most detailed variant of each layer that it gets.
+/// Size class of a model, which limits the level of detail of each layer in its prompts.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// Essentials only.
+    /// Only essentials.
     Minimal,
     /// Summaries.
     #[default]
@@ -21,7 +21,7 @@ impl Tier {
     /// All tiers, the largest first.
     pub const ALL: [Self; 3] = [Self::Full, Self::Medium, Self::Minimal];
 
-    /// Returns the tier's name.
+    /// Returns the name of the tier.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,23 +32,23 @@ impl Tier {
     }
 }
 
-/// Reliability of a model at a task.
+/// Reliability of a model: share of replies that are correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Below 60 % of measured replies.
+    /// Less than 60 %.
     Low,
-    /// From 60 %.
+    /// At least 60 %.
     #[default]
     Medium,
-    /// From 85 %.
+    /// At least 85 %.
     High,
-    /// From 97 %.
+    /// At least 97 %.
     VeryHigh,
 }
 
 impl Reliability {
-    /// Returns the value in data files.
+    /// Returns the name in data files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,16 +64,16 @@ impl Reliability {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// Name of the model.
+    /// Id of the model.
     pub id: String,
-    /// Other names.
+    /// Other names of the model.
     #[serde(default)]
     pub aliases: Vec<String>,
     /// Company that serves the model.
     pub provider: String,
     /// Context window: maximum tokens of prompt and reply together.
     pub window: u64,
-    /// Maximum tokens of a reply.
+    /// Maximum tokens of a reply; `None` if it is unknown.
     #[serde(default)]
     pub max_output: Option<u64>,
     /// Price; `None` if it is unknown.
@@ -87,7 +87,7 @@ pub struct ModelSpec {
     pub xml_reliability: Reliability,
     /// Compliance with instructions.
     pub instruction_following: Reliability,
-    /// Date of retirement, past or announced.
+    /// Date of retirement, past or announced; `None` if there is none.
     #[serde(default)]
     pub retired: Option<String>,
     /// Origin of the figures.
@@ -105,7 +105,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// Returns the cost of a call in millionths of a US dollar, given its tokens.
+    /// Returns the cost in millionths of a US dollar of a prompt and a reply with these numbers of tokens.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -132,7 +132,7 @@ pub enum CountKind {
     Guess,
 }
 
-/// Conversion from an exact o200k count to the tokens of a model family: a factor for each script, and a safety margin
+/// Conversion of o200k token counts to the tokenizer of a model family: a factor for each script, and a safety margin
 /// that covers 99 % of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -1,4 +1,5 @@
-//! Nonce of a turn. The verdict of its reply must carry it, so that a verdict in a file or of an older turn does not count.
+//! Nonce of a turn. Verdicts in the reply must carry the nonce, so that a verdict in a file or of an older turn does
+//! not count.
 
 use std::str::FromStr;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Length of a nonce made by [`Nonce::from_number`].
+/// Length of a nonce created by [`Nonce::from_number`].
 const GENERATED_NONCE_CHARS: usize = 8;
 
 /// Random value of a turn, such as `k3f9x2ab`.
@@ -21,10 +22,10 @@ impl Nonce {
     /// `NameInvalid` for any other text.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
-        let plain = text
+        let is_plain = text
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        if plain && (4..=32).contains(&text.len()) {
+        if is_plain && (4..=32).contains(&text.len()) {
             return Ok(Self(text));
         }
         Err(
@@ -33,7 +34,8 @@ impl Nonce {
         )
     }
 
-    /// Encodes a number as eight characters. The nonce is as hard to guess as the number.
+    /// Encodes the remainder of a number modulo 36⁸ as eight base-36 digits, the lowest digit first. A random number
+    /// gives a nonce with about 41 bits of entropy.
     #[must_use]
     pub fn from_number(mut number: u128) -> Self {
         let digits = std::iter::repeat_with(|| {
@@ -46,13 +48,13 @@ impl Nonce {
         Self(digits.take(GENERATED_NONCE_CHARS).flatten().collect())
     }
 
-    /// Returns the nonce of a prompt that is shown, not sent.
+    /// Returns the nonce of prompts that are only displayed and not sent to an agent.
     #[must_use]
     pub fn preview() -> Self {
         Self("preview".to_owned())
     }
 
-    /// Returns the text.
+    /// Returns the nonce as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -65,13 +67,13 @@ impl<'de> Deserialize<'de> for Nonce {
     }
 }
 
-/// Policy for the `run` of a prompt, which the verdicts of its reply must carry.
+/// Setting for nonces. In prompts and verdicts, the nonce is the attribute `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoncePolicy {
-    /// Prompts have no `run`, so a verdict in a file cannot be distinguished from one of the agent.
+    /// Prompts have no nonce, so a verdict that the agent copies from a file cannot be recognized.
     Off,
-    /// Prompts have a `run`, and a verdict without it does not count.
+    /// Prompts have a nonce, and a verdict without it does not count.
     #[default]
     On,
 }
@@ -80,7 +82,7 @@ impl NoncePolicy {
     /// All policies.
     pub const ALL: [Self; 2] = [Self::Off, Self::On];
 
-    /// Returns the policy as it is written in the settings.
+    /// Returns the value in the settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

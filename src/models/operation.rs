@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::{Mode, ReviewResult};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Name of an operation that a program registers, or of one of its results.
+/// Name of an operation that a program registers, or of a result of such an operation.
 ///
-/// Only the enum that it belongs to creates it, so it never equals a known name of that enum.
+/// Only the enums of this module create custom names, so a custom name is never one of the known names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomName(String);
 
@@ -24,7 +24,7 @@ impl CustomName {
     }
 }
 
-/// Defines an enum of known names with a variant for all others, which is ordered, hashed and serialized as its name.
+/// Defines an enum of known names with a variant for custom names. Values are compared, hashed and serialized by name.
 macro_rules! named_enum {
     (
         $(#[$attribute:meta])*
@@ -98,7 +98,7 @@ macro_rules! named_enum {
 }
 
 named_enum! {
-    /// The name of an operation, such as `files.write`.
+    /// Name of an operation, such as `files.write`.
     OperationId {
         /// Declares the status of an artifact.
         ArtifactStatus = "artifact.status",
@@ -114,9 +114,9 @@ named_enum! {
         ChecksRun = "checks.run",
         /// Shows the output of the last failed checks.
         ChecksShow = "checks.show",
-        /// Writes and removes files of the work tree.
+        /// Writes and removes files of the working tree.
         FilesEdit = "files.edit",
-        /// Writes files of the session's folder.
+        /// Writes files in the folder of the session.
         FilesWrite = "files.write",
         /// Records the findings of a turn.
         FindingsNote = "findings.note",
@@ -130,7 +130,7 @@ named_enum! {
         StateRemove = "state.remove",
         /// Sets a field of the state document.
         StateSet = "state.set",
-        /// Commits the change's work tree.
+        /// Commits the changes in the worktree.
         GitCommit = "git.commit",
         /// Shows the diff of a change.
         GitDiff = "git.diff",
@@ -138,7 +138,7 @@ named_enum! {
         GitMerge = "git.merge",
         /// Merges the change's branch as one commit.
         GitSquash = "git.squash",
-        /// Refuses a turn unless the last review passed the current files.
+        /// Refuses a turn unless the last review passed and its files are unchanged.
         ReviewRequire = "review.require",
         /// Merges the change's specs into those of the project.
         SpecsMerge = "specs.merge",
@@ -185,11 +185,11 @@ named_enum! {
         Failed = "FAILED",
         /// `checks.run`: there are no checks. `findings.note`: no finding is open.
         None = "NONE",
-        /// `git.diff`: everything that a person would have to look at is shown.
+        /// `git.diff`: the prompt shows all files that need review.
         Seen = "SEEN",
-        /// `git.diff`: a person has to look at files that are not shown.
+        /// `git.diff`: the user has to review files that the prompt does not show.
         PartlyShown = "PARTLY_SHOWN",
-        /// `git.commit`: there is a new commit, by agentd or by the agent.
+        /// `git.commit`: agentd or the agent created a commit.
         Committed = "COMMITTED",
         /// `git.commit`: there was nothing to commit.
         Nothing = "NOTHING",
@@ -199,13 +199,13 @@ named_enum! {
         Moved = "MOVED",
         /// `tasks.tick`: no file was changed.
         Unchanged = "UNCHANGED",
-        /// `tasks.tick`: all open tasks are claimed, and a check failed.
+        /// `tasks.tick`: the agent reports all open tasks as done, but a check failed.
         Unverified = "UNVERIFIED",
         /// `tasks.tick`: all tasks are done.
         Done = "DONE",
-        /// `tasks.tick`: some tasks were ticked, and others are left.
+        /// `tasks.tick`: some tasks were ticked, and others are still open.
         Progress = "PROGRESS",
-        /// `tasks.tick`: tasks are left, and none was ticked. `findings.note`: only minor findings are open.
+        /// `tasks.tick`: tasks are open, and none was ticked. `findings.note`: only minor findings are open.
         Open = "OPEN",
         /// `findings.note`: a critical or major finding is open.
         Blocking = "BLOCKING",
@@ -236,7 +236,7 @@ pub enum TurnResult {
 }
 
 impl TurnResult {
-    /// Parses a key of `next`; `None` for an unknown word.
+    /// Parses a key of `next`; `None` for an unknown key.
     fn read(word: &str) -> Option<Self> {
         match word {
             "FAILED" => Some(Self::Failed),

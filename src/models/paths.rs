@@ -1,7 +1,7 @@
 //! Layout of a project: paths of its settings, its changes and its ledger.
 //!
-//! Paths are relative to the project's root and separated by `/`. The names of a change's documents are
-//! relative to the folder of that change.
+//! Paths are relative to the project's root and separated by `/`. The paths of a change's documents are relative to the
+//! folder of the change.
 
 use super::SessionId;
 
@@ -17,16 +17,16 @@ pub const PACKS_FOLDER: &str = "agentd/packs";
 /// Folder of the project's specs.
 pub const SPECS_FOLDER: &str = "agentd/specs";
 
-/// Folder of open changes, and of the archive.
+/// Folder of open changes, which also contains the archive.
 pub const CHANGES_FOLDER: &str = "agentd/changes";
 
-/// Name of the archive in [`CHANGES_FOLDER`]; no change may have it.
+/// Name of the archive in [`CHANGES_FOLDER`], which is reserved: no change can have it.
 pub const ARCHIVE_NAME: &str = "archive";
 
 /// Folder of archived changes.
 pub const ARCHIVE_FOLDER: &str = "agentd/changes/archive";
 
-/// Changelog of the project; in the folder of a change, the entry for it.
+/// Changelog of the project. The file of this name in the folder of a change is the changelog entry for the change.
 pub const CHANGELOG_FILE: &str = "CHANGELOG.md";
 
 /// Proposal of a change.
@@ -35,22 +35,22 @@ pub const PROPOSAL_FILE: &str = "proposal.md";
 /// Tasks of a change.
 pub const TASKS_FILE: &str = "tasks.md";
 
-/// Pattern of the specs of a change.
+/// Glob pattern of the specs of a change.
 pub const CHANGE_SPECS: &str = "specs/*.md";
 
 /// Record of the implementation of a change.
 pub const IMPLEMENTATION_FILE: &str = "IMPLEMENTATION.md";
 
-/// Notes of people on a change. Agents get them in their instructions.
+/// Notes of the user on a change. Agents get the notes in their instructions.
 pub const NOTES_FILE: &str = "NOTES.md";
 
-/// Folder of the ledger and of other local files, which is not committed.
+/// Folder of the ledger and of other local files. It is not committed.
 pub const LOCAL_FOLDER: &str = ".agentd";
 
 /// Name of the ledger in [`LOCAL_FOLDER`].
 pub const LEDGER_NAME: &str = "ledger.db";
 
-/// The ledger.
+/// Database of the ledger.
 pub const LEDGER_FILE: &str = ".agentd/ledger.db";
 
 /// Folder of the files of running calls.
@@ -71,16 +71,17 @@ pub fn change_file(session: &SessionId, name: &str) -> String {
     format!("{CHANGES_FOLDER}/{session}/{name}")
 }
 
-/// Returns the path in the project of a spec in the folder of a change, such as `specs/login.md`.
+/// Returns the path in the project for a spec of a change: `agentd/specs/login.md` for `specs/login.md`.
 #[must_use]
 pub fn project_spec(name: &str) -> String {
     format!("{SPECS_FOLDER}/{}", name.trim_start_matches("specs/"))
 }
 
-/// Maximum length of a plain path, in bytes.
+/// Maximum length of a plain path in bytes.
 const MAX_PLAIN_PATH_BYTES: usize = 200;
 
-/// Returns true for a relative path of plain names: ASCII letters, digits, `-`, `_` and `.`, none of them hidden.
+/// Returns true for a relative path whose components consist of ASCII letters, digits, `-`, `_` and `.`, and do not
+/// start with `.`.
 #[must_use]
 pub fn is_plain_path(path: &str) -> bool {
     let is_plain_name = |name: &str| {

@@ -15,14 +15,14 @@ pub enum Severity {
     Warning,
 }
 
-/// A tolerated deviation.
+/// A tolerated deviation in a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     #[expect(missing_docs, reason = "the name says it all")]
     pub code: ProblemCode,
     #[expect(missing_docs, reason = "the name says it all")]
     pub severity: Severity,
-    /// Description for people.
+    /// Description for the user.
     pub message: String,
     /// Byte range in the reply.
     pub span: Range<usize>,
@@ -60,13 +60,13 @@ macro_rules! codes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Returns the severity of such a problem.
+            /// Returns the severity of problems with this code.
             #[must_use]
             pub fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// Returns the message of such a problem.
+            /// Returns the message of problems with this code.
             #[must_use]
             pub fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }
@@ -90,7 +90,7 @@ codes! {
     Harmony "harmony" Note "channel tokens in the reply were read as tags",
     InvalidUtf8 "invalid_utf8" Warning "invalid UTF-8 was replaced",
     JsonReply "json_reply" Note "the reply is written as JSON",
-    LooseAttribute "loose_attribute" Note "an attribute has no quotes or curly quotes",
+    LooseAttribute "loose_attribute" Note "an attribute value has curly quotes or none",
     LooseTag "loose_tag" Note "a tag contains spaces, a prefix or invisible characters",
     MoreProblems "more_problems" Warning "more problems were found than are listed",
     NativeCall "native_call" Note "an action is written as a tool call",
@@ -107,14 +107,14 @@ codes! {
     StrayCloser "stray_closer" Note "a closing tag has no opening tag",
     UncertainPass "uncertain_pass" Warning "this PASS does not count",
     UnclosedMessage "unclosed_message" Note "a message is not closed",
-    UnclosedThought "unclosed_thought" Warning "a thought is not closed",
-    UnknownAttribute "unknown_attribute" Note "unknown attribute",
-    UnknownField "unknown_field" Note "unknown field of an action",
+    UnclosedThought "unclosed_thought" Warning "a thought has no closing tag; it ends at the message or at the end of the reply",
+    UnknownAttribute "unknown_attribute" Note "a tag has an unknown attribute",
+    UnknownField "unknown_field" Note "an action has an unknown field",
     UnknownTag "unknown_tag" Note "the reply is inside an unknown tag",
-    UnknownTask "unknown_task" Warning "unknown task",
+    UnknownTask "unknown_task" Warning "a task status names an unknown task",
     UnopenedThought "unopened_thought" Warning "a thought has no opening tag; all text before its closing tag belongs to it",
     UnreadableMarker "unreadable_marker" Warning "a marker has no readable value",
-    WrongRun "wrong_run" Warning "a verdict has no `run` of this turn",
+    WrongRun "wrong_run" Warning "a verdict does not have the `run` of this turn",
     YamlReply "yaml_reply" Note "the reply is written as YAML",
 }
 

@@ -1,4 +1,4 @@
-//! The unified prompt: one structure that every agent gets.
+//! Unified prompt: one structure for the prompts of all agents.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,8 +13,8 @@ use crate::text::escape::replace_forbidden;
 
 /// A complete prompt: system prompt, context and instructions.
 ///
-/// No prompt holds a character that XML 1.0 forbids: such characters are replaced by visible ones when a prompt is
-/// made, so `from_xml(to_xml(p)) == p` holds for every prompt.
+/// Characters that XML 1.0 forbids are replaced by visible ones when a prompt is created, so `from_xml(to_xml(p)) == p`
+/// holds for every prompt.
 ///
 /// ```
 /// use agentd::UnifiedPrompt;
@@ -72,7 +72,7 @@ impl JsonSchema for ContextKind {
         "ContextKind".into()
     }
 
-    // Derived, the documented variants would become a list of alternatives instead of one `enum`.
+    // Written by hand: the derive macro turns documented variants into `oneOf` instead of one `enum`.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "string", "enum": ["file", "artifact", "thought"]})
     }
@@ -83,7 +83,7 @@ impl JsonSchema for ContextKind {
 }
 
 impl ContextKind {
-    /// Returns the kind's XML element.
+    /// Returns the name of the XML element.
     #[must_use]
     pub fn element(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl ContextKind {
         }
     }
 
-    /// Returns the XML attribute that holds an item's name.
+    /// Returns the XML attribute with the name of an item.
     #[must_use]
     pub fn attribute(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl ContextKind {
     }
 }
 
-/// Unchecked JSON form of a prompt.
+/// A prompt in JSON, before validation.
 #[derive(Deserialize)]
 struct PromptJson {
     #[serde(default)]
@@ -113,7 +113,7 @@ struct PromptJson {
     instructions: String,
 }
 
-/// Unchecked JSON form of a context item.
+/// A context item in JSON, before forbidden characters are replaced.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ContextItemJson {
@@ -140,7 +140,7 @@ impl From<ContextItemJson> for ContextItem {
 }
 
 impl ContextItem {
-    /// Creates an item; characters that XML forbids are replaced by visible ones.
+    /// Creates an item. Characters that XML forbids are replaced by visible ones.
     pub fn new(kind: ContextKind, name: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             kind,
@@ -155,7 +155,7 @@ impl ContextItem {
         self.kind
     }
 
-    /// Returns name and content, without copying them.
+    /// Returns the name and the content without copying them.
     #[must_use]
     pub fn into_name_and_content(self) -> (String, String) {
         (self.name, self.content)
@@ -175,11 +175,11 @@ impl ContextItem {
 }
 
 impl UnifiedPrompt {
-    /// Starts a prompt from its instructions.
+    /// Creates a prompt with instructions and nothing else.
     ///
     /// # Errors
     ///
-    /// `PromptInvalid` if they are blank.
+    /// `PromptInvalid` if the instructions are empty or only whitespace.
     pub fn new(instructions: impl Into<String>) -> Result<Self> {
         let instructions = replace_forbidden_chars(instructions.into());
         if instructions.trim().is_empty() {
@@ -259,7 +259,7 @@ impl UnifiedPrompt {
     ///
     /// # Errors
     ///
-    /// Those of the writer.
+    /// The error of the writer.
     pub fn write_xml(&self, writer: impl io::Write) -> io::Result<()> {
         let mut out = ByteWriter::new(writer);
         let result = self
@@ -268,7 +268,7 @@ impl UnifiedPrompt {
         out.finish(result)
     }
 
-    /// Returns the pieces of the document, in order.
+    /// Returns the pieces of the XML document, in order.
     pub fn pieces(&self) -> impl Iterator<Item = XmlPiece> + use<> {
         let system = (!self.system_prompt.is_empty()).then_some(XmlPiece::System);
         let items = (0..self.context.len()).map(XmlPiece::Item);
@@ -278,8 +278,8 @@ impl UnifiedPrompt {
             .chain([XmlPiece::Instructions])
     }
 
-    /// Returns the XML of one piece: its element, and the opening and closing tags of containers next to it. All pieces in
-    /// order are the document.
+    /// Returns the XML of one piece: its element, and adjacent opening or closing tags of `<prompt>` and `<context>`.
+    /// The concatenation of all pieces is the document.
     #[must_use]
     pub fn piece_xml(&self, piece: XmlPiece) -> String {
         let mut xml = String::new();
@@ -301,11 +301,11 @@ impl UnifiedPrompt {
             .into_root_schema_for::<Self>()
     }
 
-    /// Parses a document written by `to_xml`.
+    /// Parses a document written by [`Self::to_xml`].
     ///
     /// # Errors
     ///
-    /// `XmlInvalid` with line and column for a document that `to_xml` would not write exactly like this.
+    /// `XmlInvalid`, with line and column, for a document that differs from what `to_xml` writes for the same prompt.
     pub fn from_xml(xml: &str) -> Result<Self> {
         read_prompt(xml)
     }

@@ -7,7 +7,7 @@ use super::prompt::{ContextItem, ContextKind, UnifiedPrompt, XmlPiece};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::xml::{escape_at_signs, read_elements, write_element};
 
-/// Writes the part of the document that belongs to one piece.
+/// Writes the XML of one piece; see [`UnifiedPrompt::piece_xml`].
 pub(super) fn write_piece(
     out: &mut impl Write,
     prompt: &UnifiedPrompt,
@@ -47,7 +47,7 @@ pub(super) fn write_piece(
     }
 }
 
-/// Returns the size of the document in bytes if nothing needs escaping, to allocate once in most cases.
+/// Returns an estimate of the document size in bytes, so that one allocation is enough in most cases.
 pub(super) fn estimated_size(prompt: &UnifiedPrompt) -> usize {
     /// Size of the tags, the attribute and the CDATA marks of one element.
     const ELEMENT_OVERHEAD_BYTES: usize = 64;
@@ -61,7 +61,7 @@ pub(super) fn estimated_size(prompt: &UnifiedPrompt) -> usize {
         + 4 * ELEMENT_OVERHEAD_BYTES
 }
 
-/// Writes text to a byte writer and keeps the error that `fmt` cannot carry.
+/// Adapter from `fmt::Write` to `io::Write` that keeps the I/O error, which `fmt::Error` cannot carry.
 pub(super) struct ByteWriter<W> {
     writer: W,
     error: Option<io::Error>,
@@ -75,7 +75,7 @@ impl<W: io::Write> ByteWriter<W> {
         }
     }
 
-    /// Returns the error of the byte writer in place of the empty `fmt::Error`.
+    /// Replaces a `fmt::Error` by the I/O error that caused it.
     pub(super) fn finish(self, result: fmt::Result) -> io::Result<()> {
         result.map_err(|error| self.error.unwrap_or_else(|| io::Error::other(error)))
     }
@@ -90,17 +90,17 @@ impl<W: io::Write> Write for ByteWriter<W> {
     }
 }
 
-/// Parses a document strictly: it is refused unless writing the prompt again yields the same bytes.
+/// Parses a document strictly: writing the parsed prompt must yield the same bytes.
 ///
-/// The elements are parsed leniently, then the prompt is written and compared. The first differing byte is the fault, so
-/// the rules of the format exist only in the writer.
+/// The elements are parsed leniently, then the prompt is written and compared with the document; the first difference
+/// is reported. This way, the rules of the format exist only in the writer.
 pub(super) fn read_prompt(xml: &str) -> Result<UnifiedPrompt> {
     let prompt =
         read_leniently(xml).map_err(|(offset, message)| invalid_xml(xml, offset, message))?;
 
     let written = prompt.to_xml();
     let is_exact = written == xml
-        // The form for agents that expand `@name`.
+        // The variant that is sent to agents that expand `@name`.
         || escape_at_signs(&written) == xml;
     if is_exact {
         return Ok(prompt);
@@ -135,7 +135,7 @@ fn read_leniently(xml: &str) -> Result<UnifiedPrompt, (usize, String)> {
                 instructions = Some(element.body);
                 continue;
             }
-            // An unknown element is lost here, so the comparison in `read_prompt` refuses the document.
+            // Unknown elements are skipped; the comparison in `read_prompt` then rejects the document.
             _ => continue,
         };
         context.push(ContextItem::new(kind, element.attribute, element.body));

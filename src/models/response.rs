@@ -16,11 +16,11 @@ pub struct Reply {
     pub usage: UsageMetrics,
     /// Outcome of the call.
     pub end: CallOutcome,
-    /// Error message of the agent.
+    /// Error message of the agent, or empty.
     pub detail: String,
     /// Number of leftover processes of the agent, which were killed.
     pub left_behind: u64,
-    /// Number of tool calls, each of which is another request to the model; `None` if it is unknown.
+    /// Number of tool calls, each of which causes another request to the model; `None` if it is unknown.
     pub tool_calls: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Returns a complete reply with this text.
+    /// Returns a complete reply with a text.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self {
@@ -49,48 +49,48 @@ impl Reply {
     }
 }
 
-/// Parsed reply: text for people, effects for the program, and tolerated problems.
+/// Parsed reply: text for the user, effects for the program, and tolerated problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Response {
-    /// Reasoning of the agent, which is never part of the message.
+    /// Thoughts of the agent, which are not part of the message.
     pub thoughts: Vec<String>,
-    /// Text for people.
+    /// Text for the user.
     pub message: String,
     /// Text outside the message tags; empty without such tags.
     pub stray: String,
-    /// Requested actions, each valid by its schema.
+    /// Requested actions, which match their schemas.
     pub actions: Vec<Action>,
     /// New contents for targets.
     pub updates: Vec<Update>,
-    /// Reported results.
+    /// Accepted markers.
     pub markers: Vec<Marker>,
     /// Reasons why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
     pub verdict_doubts: Vec<VerdictDoubt>,
-    /// Questions to a person that the reply asks instead of sending documents.
+    /// Questions to the user that the reply contains instead of documents.
     pub questions: Vec<String>,
-    /// Requests that are too unclear to be carried out.
+    /// Requests that were rejected because they are unclear or not allowed.
     pub proposals: Vec<RejectedEffect>,
     /// Tolerated deviations.
     pub problems: Vec<Problem>,
     /// True if the agent finished its reply and closed all tags.
     pub complete: bool,
-    /// Number of `<message>` elements. Without any, all remaining text is the message.
+    /// Number of `<message>` elements. If there are none, all text outside other elements is the message.
     #[serde(skip)]
     pub messages: usize,
-    /// The `run` that verdicts of this turn must carry; `None` if the prompt has none.
+    /// Nonce that verdicts of this turn must carry in `run`; `None` if the prompt has none.
     #[serde(skip)]
     pub nonce: Option<String>,
 }
 
-/// A reason why a reply's verdict is unclear. An unclear verdict is asked for again; it never passes.
+/// Reason why the verdict of a reply is unclear. An unclear verdict is requested again and never counts as PASS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictDoubt {
-    /// Rule that the reply missed.
+    /// Rule that the reply violates.
     pub reason: String,
-    /// Line of the reply, counted from 1.
+    /// Line of the reply, from 1.
     pub line: usize,
-    /// Verdict of a tag that does not count, because it lacks this turn's `run` or is written in another form. The
-    /// answer to a repair counts only if it is as severe.
+    /// Verdict of a tag that does not count, because it lacks the `run` of this turn or has another form. The answer to
+    /// the repair call counts only if it is at least as severe.
     pub stated: Option<ReviewResult>,
     /// Byte range in the reply.
     pub span: Range<usize>,
@@ -99,7 +99,7 @@ pub struct VerdictDoubt {
 /// New text for a target: `<content_update target="…">…</content_update>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Update {
-    /// The target, as the agent wrote it.
+    /// Target as written by the agent.
     pub target: String,
     /// New text, or a diff.
     pub content: String,
@@ -125,11 +125,11 @@ impl UpdateFormat {
     /// Parses the value of the attribute; `None` for an unknown one.
     #[must_use]
     pub fn read(value: &str) -> Option<Self> {
-        let is = |name: &str| value.trim().eq_ignore_ascii_case(name);
-        if is("whole") {
+        let is_value = |name: &str| value.trim().eq_ignore_ascii_case(name);
+        if is_value("whole") {
             Some(Self::Whole)
         } else {
-            is("diff").then_some(Self::Diff)
+            is_value("diff").then_some(Self::Diff)
         }
     }
 }
@@ -149,25 +149,25 @@ pub enum EffectKind {
 }
 
 impl EffectKind {
-    /// Returns the report on a task.
+    /// Returns the kind for the status of a task.
     #[must_use]
     pub fn task_status(id: &str) -> Self {
         Self::TaskStatus(non_blank(id))
     }
 
-    /// Returns the update of a target.
+    /// Returns the kind for an update of a target.
     #[must_use]
     pub fn update(target: &str) -> Self {
         Self::Update(non_blank(target))
     }
 
-    /// Returns the action of a type.
+    /// Returns the kind for an action of a type.
     #[must_use]
     pub fn action(name: &str) -> Self {
         Self::Action(non_blank(name))
     }
 
-    /// Returns true for actions, also for those without a readable type.
+    /// Returns true for actions, including those without a readable type.
     #[must_use]
     pub fn is_action(&self) -> bool {
         matches!(self, Self::Action(_))
@@ -211,20 +211,20 @@ impl Serialize for EffectKind {
     }
 }
 
-/// A request of an agent that is shown to people and never carried out.
+/// A request in a reply that was rejected. It is shown to the user and never carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedEffect {
     /// Kind and name, such as `content_update proposal.md`.
     pub what: EffectKind,
     /// Reason for the rejection.
     pub reason: String,
-    /// Source text in the reply; empty if the previous rejected effect has the same.
+    /// Source text in the reply; empty if it is the same as that of the previous rejected effect.
     pub text: String,
-    /// Line of the reply, counted from 1; `None` if it is not in the reply.
+    /// Line of the reply, from 1; `None` if the request is not in the reply.
     pub line: Option<usize>,
     /// Byte range in the reply.
     pub span: Range<usize>,
-    /// True if it was probably intended, so that a repair call can help.
+    /// True if a repair call should request it again, because it was probably intended.
     #[serde(skip)]
     pub again: bool,
 }

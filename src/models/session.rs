@@ -1,4 +1,4 @@
-//! Ids of sessions. A session is one piece of work that follows the process of a pack.
+//! Ids of sessions. A session is a task that follows the process of a pack, such as a change.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Id of a session, such as the change `add-login`. Not to be confused with the session ids of agents.
+/// Id of a session, such as the change `add-login`. Unrelated to the session ids of agents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SessionId(String);
 
@@ -18,12 +18,12 @@ impl SessionId {
     /// `NameInvalid` for any other text.
     pub fn new(id: impl Into<String>) -> Result<Self> {
         let id = id.into();
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        let usable = id.len() <= 64
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let is_valid = id.len() <= 64
             && id.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && id.bytes().all(plain)
+            && id.bytes().all(is_plain)
             && !id.contains("..");
-        if usable {
+        if is_valid {
             return Ok(Self(id));
         }
         Err(
@@ -32,7 +32,7 @@ impl SessionId {
         )
     }
 
-    /// Returns the id.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! Current state of a session, computed only from its events.
+//! State of a session, computed from its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,30 +24,30 @@ pub struct State {
     pub done: BTreeMap<OperationId, u64>,
     /// Index of the first history turn in the last prompt, from 0.
     pub first_turn: Option<usize>,
-    /// State that prompts show.
+    /// State document that prompts show.
     #[serde(rename = "work")]
     pub document: StateDocument,
     /// Progress of the last turn.
     pub progress: Progress,
-    /// `None` while the session is open; then true if it reached its goal, false if it was abandoned.
+    /// True if the session reached its goal, false if it was abandoned; `None` while it is open.
     pub ended: Option<bool>,
-    /// Branch and work tree, if the session has its own.
+    /// Origin of the change; `None` if the session is not a change.
     pub change: Option<ChangeOrigin>,
-    /// True if a person has approved the next turn.
+    /// True if the user has approved the next turn.
     pub approved: bool,
-    /// Number of times each mode was entered since the last decision of a person.
+    /// Number of times that each mode was entered since the last decision of the user.
     pub rounds: BTreeMap<Mode, u64>,
     /// Number of consecutive turns without progress in the current mode. A turn counts when its agent has answered or
     /// failed; an interrupted turn does not count.
     pub fruitless: u64,
     /// Last result of each operation in the current mode.
     pub results: BTreeMap<OperationId, StepResult>,
-    /// The last list of findings of each mode, as JSON in the ledger.
+    /// Last list of findings of each mode, as JSON in the ledger.
     pub findings: BTreeMap<Mode, BlobId>,
     /// Results of the actions of the last turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub action_results: Vec<ActionResult>,
-    /// Notes of people, in order.
+    /// Notes of the user, in order.
     pub notes: Vec<String>,
     /// Result of the previous mode.
     pub left: Option<PreviousMode>,
@@ -79,7 +79,7 @@ pub struct Progress {
     pub task_failed: bool,
     /// Reason why the session cannot leave the mode.
     pub fault: Option<String>,
-    /// Questions to a person that the reply asks instead of sending documents.
+    /// Questions to the user that the reply contains instead of documents.
     pub questions: Vec<String>,
     /// Number of intended effects without a result.
     pub open: u64,
@@ -169,7 +169,7 @@ impl State {
             Event::Decided { decision, note } => {
                 self.notes.extend(note.clone());
                 self.approved = !matches!(decision, Decision::Reject | Decision::Cancel);
-                // After a waived decision nobody has looked at the work, so the limits keep counting.
+                // If the decision was waived, the user has not looked at the work, so the limits keep counting.
                 if *decision != Decision::Waive {
                     // The current mode counts as entered once.
                     self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
@@ -223,8 +223,10 @@ impl State {
                 if answered.end == CallOutcome::Stopped
                     || (!answered.end.is_ok() && self.progress.repairs == 0) =>
             {
-                self.progress.fault =
-                    Some(format!("the agent's call failed: {}", answered.end.name()));
+                self.progress.fault = Some(format!(
+                    "the call to the agent failed: {}",
+                    answered.end.name()
+                ));
                 if !answered.end.is_interruption() {
                     self.count_turn();
                 }

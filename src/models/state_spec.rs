@@ -1,4 +1,4 @@
-//! Description of a session's state: the sections that a pack declares in its `state.yaml`.
+//! Structure of a session's state: the sections that a pack declares in its `state.yaml`.
 
 use indexmap::IndexMap;
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Mode, Tier};
 
-/// Types of a field with one value, as `state.yaml` names them.
+/// Names of field types in `state.yaml`.
 const FIELD_TYPES: &str = "text, number, boolean, words";
 
 /// Sections of a session's state, with their types and their visibility.
@@ -16,7 +16,8 @@ const FIELD_TYPES: &str = "text, number, boolean, words";
 pub struct StateSpec {
     /// Sections by name, in their order in the XML.
     pub sections: IndexMap<String, SectionSpec>,
-    /// Elements of the minimal tier, with the field that each shows, such as `active_file: active_context.file`.
+    /// XML elements that the minimal tier shows, each with the path of its field, such as
+    /// `active_file: active_context.file`.
     #[serde(default)]
     pub minimal: IndexMap<String, String>,
     /// Visibility of the sections in each mode.
@@ -28,23 +29,23 @@ pub struct StateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SectionSpec {
-    /// Content that agentd itself keeps; the section then has neither `fields` nor `list`.
+    /// Source of the content, if agentd maintains it. Such a section has neither `fields` nor `list`.
     pub holds: Option<SectionSource>,
     /// Fields by name, in their order in the XML.
     pub fields: IndexMap<String, FieldType>,
-    /// True if the section may have fields that are not declared. They are texts.
+    /// True if the section may have undeclared fields, which are texts.
     pub other_fields: bool,
-    /// Items, for a section that is a list.
+    /// Structure of the items, if the section is a list.
     pub list: Option<ListSpec>,
-    /// Element of each artifact, for a section that holds them.
+    /// XML element of each artifact, in a section of artifacts.
     pub element: Option<String>,
     /// Fields that the medium tier shows; `None` for all. An artifact has the field `completed`.
     pub medium: Option<Vec<String>>,
-    /// Fields that are shown in modes that summarize the section.
+    /// Fields that modes show if they summarize the section.
     pub summary: Vec<String>,
 }
 
-/// Content of a section that is not in the document.
+/// Source of a section whose content agentd maintains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionSource {
@@ -52,7 +53,7 @@ pub enum SectionSource {
     Artifacts,
     /// Entries of the knowledge base.
     Knowledge,
-    /// Results of the actions of the last turn.
+    /// Results of the actions in the last turn.
     Results,
 }
 
@@ -65,25 +66,25 @@ pub enum FieldType {
     Number,
     /// True or false.
     Boolean,
-    /// A list of words, shown on one line with commas.
+    /// A list of words, shown on one line and separated by commas.
     Words,
-    /// A list of items, each with its own element.
+    /// A list of items, each in its own XML element.
     List(ListSpec),
 }
 
-/// Items of a list.
+/// Structure of the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListSpec {
-    /// Element of each item.
+    /// XML element of each item.
     pub element: String,
-    /// Keys of an item that are shown as attributes.
+    /// Keys of an item that are shown as XML attributes. They are required.
     #[serde(default)]
     pub attributes: Vec<String>,
-    /// Key of the item's text. `None` if an item is nothing but a text.
+    /// Key of the item's text; `None` if the items have no text, or if they are plain texts.
     #[serde(default)]
     pub text: Option<String>,
-    /// True if the items are inside an element with the name of the field.
+    /// True if the items are inside an XML element with the name of the field.
     #[serde(default = "wrapped_by_default")]
     pub wrapped: bool,
 }
@@ -92,15 +93,16 @@ fn wrapped_by_default() -> bool {
     true
 }
 
-/// Visibility of sections in a mode. Sections in no list are shown at the full tier only; empty ones are never shown.
+/// Visibility of sections in a mode. Sections that are in none of the lists are shown only at the full tier. Empty
+/// sections are never shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SectionVisibility {
-    /// Shown at every tier except the minimal one, which has its own short form.
+    /// Sections shown at every tier except the minimal one, which has its own short form.
     pub shown: Vec<String>,
-    /// Shown as a summary.
+    /// Sections shown as a summary.
     pub summarized: Vec<String>,
-    /// Never shown.
+    /// Sections that are never shown.
     pub omit: Vec<String>,
 }
 
@@ -126,7 +128,7 @@ impl<'de> Deserialize<'de> for FieldType {
     }
 }
 
-/// Reads a field's type: a word, or the description of a list.
+/// Deserializes a field type: a type name, or the structure of a list.
 struct FieldTypeVisitor;
 
 impl<'de> Visitor<'de> for FieldTypeVisitor {
@@ -143,7 +145,7 @@ impl<'de> Visitor<'de> for FieldTypeVisitor {
             "boolean" => Ok(FieldType::Boolean),
             "words" => Ok(FieldType::Words),
             _ => Err(E::custom(format!(
-                "`{text}` is not a type of a field: {FIELD_TYPES}, or a list with `element`"
+                "unknown field type `{text}`: expected {FIELD_TYPES}, or a list with `element`"
             ))),
         }
     }
@@ -153,10 +155,10 @@ impl<'de> Visitor<'de> for FieldTypeVisitor {
     }
 }
 
-/// A change of the state: a field or a section gets a new value.
+/// A change of the state: a field or a list section gets a new value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// Section, or section and field: `project.title`.
+    /// Path of the section or field, such as `project.title`.
     pub path: String,
     /// Value before; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,7 +169,7 @@ pub struct StateChange {
 }
 
 impl StateChange {
-    /// Returns the change that takes this one back.
+    /// Returns the change that undoes this one.
     #[must_use]
     pub fn reversed(&self) -> Self {
         Self {
@@ -179,7 +181,7 @@ impl StateChange {
 }
 
 impl StateSpec {
-    /// Returns the section that holds a content of agentd itself, and its name.
+    /// Returns the section with a source, and its name; `None` if the pack declares none.
     #[must_use]
     pub fn section_holding(&self, source: SectionSource) -> Option<(&str, &SectionSpec)> {
         self.sections
@@ -192,7 +194,7 @@ impl StateSpec {
     ///
     /// # Errors
     ///
-    /// A message that names the part of the path that does not exist.
+    /// A message that says which part of the path does not exist or cannot be set.
     pub fn type_at(&self, path: &str) -> Result<FieldType, String> {
         let (name, field) = match path.split_once('.') {
             Some((name, field)) => (name, Some(field)),
@@ -281,12 +283,12 @@ impl FieldType {
 }
 
 impl ListSpec {
-    /// Returns the keys of an item; none if an item is nothing but a text.
+    /// Returns the keys of an item; none if the items are plain texts.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.attributes.iter().chain(&self.text).map(String::as_str)
     }
 
-    /// Returns true if an item is nothing but a text.
+    /// Returns true if the items are plain texts without keys.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.attributes.is_empty() && self.text.is_none()
@@ -311,7 +313,7 @@ impl ListSpec {
     }
 }
 
-/// Schema of a text: a number or a boolean is used as it is written.
+/// Returns the schema of a text. Numbers and booleans are accepted and used as texts.
 fn scalar_schema() -> Value {
     json!({"type": ["string", "number", "boolean"]})
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Usage that an agent reports for a call; `None` for values that it does not report.
+/// Usage that an agent reports for a call. Values that it does not report are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageMetrics {
@@ -14,14 +14,14 @@ pub struct UsageMetrics {
     pub cache_write_tokens: Option<u64>,
     /// Tokens of the reply.
     pub output_tokens: Option<u64>,
-    /// Tokens of the reply that were reasoning.
+    /// Tokens of the reply that were used for reasoning.
     pub reasoning_tokens: Option<u64>,
     /// Cost in millionths of a US dollar.
     pub micro_dollars: Option<u64>,
 }
 
 impl UsageMetrics {
-    /// Returns the sum of two calls; a value that either does not report is `None`.
+    /// Returns the sum of two usages. A value that is unknown in either of them is `None`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
@@ -35,7 +35,7 @@ impl UsageMetrics {
         }
     }
 
-    /// Returns the reported tokens of the prompt, cached or not; `None` if none are reported.
+    /// Returns the reported tokens of the prompt, including cached ones; `None` if none are reported.
     #[must_use]
     pub fn prompt_tokens(self) -> Option<u64> {
         let counts = [
@@ -56,7 +56,7 @@ impl UsageMetrics {
     }
 }
 
-/// Tokens and money of a budget.
+/// Amount of tokens and money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Tokens of prompts and replies.
@@ -65,18 +65,18 @@ pub struct Amount {
     pub micro_dollars: u64,
 }
 
-/// Usage of a run or session: spent by ended calls, or reserved by running ones.
+/// Usage of a run or session: amounts spent by ended calls, and amounts reserved for running calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetUsage {
     /// Tokens and money.
     pub amount: Amount,
     /// Number of turns started.
     pub turns: u64,
-    /// Total duration of calls.
+    /// Total duration of all calls.
     pub seconds: u64,
 }
 
-/// Limits of a run or session; `None` is no limit.
+/// Limits of a run or session; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetLimits {
     /// Tokens of prompts and replies.
@@ -85,48 +85,77 @@ pub struct BudgetLimits {
     pub micro_dollars: Option<u64>,
     /// Number of turns.
     pub turns: Option<u64>,
-    /// Total duration of calls.
+    /// Total duration of all calls.
     pub seconds: Option<u64>,
 }
 
 /// Limits that apply to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Limits of the run: one invocation of the program.
+    /// Limits of the run, which is one invocation of the program.
     pub run: BudgetLimits,
     /// Limits of the session, over all runs.
     pub session: BudgetLimits,
 }
 
 impl BudgetLimits {
-    /// Returns a description of the limit that a call would exceed; `None` if it may be made. `new_turn` is true if the call
-    /// is the first of its turn.
+    /// Returns a description of the limit that a call would exceed; `None` if it may be made. `is_new_turn` is true if
+    /// the call is the first of its turn.
     #[must_use]
-    pub fn exceeded(&self, spent: &BudgetUsage, reserve: Amount, new_turn: bool) -> Option<String> {
-        let over = |cap: Option<u64>, used: u64, more: u64| {
+    pub fn exceeded(
+        &self,
+        spent: &BudgetUsage,
+        reserve: Amount,
+        is_new_turn: bool,
+    ) -> Option<String> {
+        let exceeded_cap = |cap: Option<u64>, used: u64, more: u64| {
             cap.filter(|cap| used.saturating_add(more) > *cap)
         };
-        if let Some(cap) = over(self.turns, spent.turns, u64::from(new_turn)) {
-            return Some(format!("{cap} turns, {} were taken", spent.turns));
-        }
-        if let Some(cap) = over(self.seconds, spent.seconds, 1) {
-            return Some(format!("{cap} seconds, {} were used", spent.seconds));
-        }
-        if let Some(cap) = over(self.tokens, spent.amount.tokens, reserve.tokens) {
+        if let Some(cap) = exceeded_cap(self.turns, spent.turns, u64::from(is_new_turn)) {
+            let used = spent.turns;
             return Some(format!(
-                "{cap} tokens, {} were used, the call may need {}",
-                spent.amount.tokens, reserve.tokens
+                "{}; {used} {} taken",
+                count(cap, "turn"),
+                was(used)
             ));
         }
-        let cap = over(
+        if let Some(cap) = exceeded_cap(self.seconds, spent.seconds, 1) {
+            let used = spent.seconds;
+            return Some(format!(
+                "{}; {used} {} used",
+                count(cap, "second"),
+                was(used)
+            ));
+        }
+        if let Some(cap) = exceeded_cap(self.tokens, spent.amount.tokens, reserve.tokens) {
+            let used = spent.amount.tokens;
+            return Some(format!(
+                "{}; {used} {} used, and the call may need {}",
+                count(cap, "token"),
+                was(used),
+                reserve.tokens
+            ));
+        }
+        let cap = exceeded_cap(
             self.micro_dollars,
             spent.amount.micro_dollars,
             reserve.micro_dollars,
         )?;
         let [cap, used, more] =
             [cap, spent.amount.micro_dollars, reserve.micro_dollars].map(dollars);
-        Some(format!("{cap}, {used} was used, the call may need {more}"))
+        Some(format!(
+            "{cap}; {used} was used, and the call may need {more}"
+        ))
     }
+}
+
+fn count(number: u64, unit: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {unit}{plural}")
+}
+
+fn was(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
 }
 
 /// Formats millionths of a US dollar, such as `$0.0123`.

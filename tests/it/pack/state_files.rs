@@ -40,7 +40,7 @@ fn faults_of_state_files_have_their_place() {
         (
             "sections:\n  a:\n    fields: {x: colour}\n",
             "3:17",
-            "`colour` is not a type of a field",
+            "unknown field type `colour`",
         ),
         (
             "sections:\n  a: {holds: knowledge}\n  b: {holds: knowledge}\n",

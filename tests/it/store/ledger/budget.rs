@@ -140,7 +140,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 tokens: Some(109),
                 ..FREE
             },
-            Some("109 tokens, 80 were used, the call may need 30"),
+            Some("109 tokens; 80 were used, and the call may need 30"),
         ),
         (
             BudgetLimits {
@@ -154,7 +154,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 micro_dollars: Some(109 * CENT),
                 ..FREE
             },
-            Some("$1.0900, $0.8000 was used, the call may need $0.3000"),
+            Some("$1.0900; $0.8000 was used, and the call may need $0.3000"),
         ),
         (
             BudgetLimits {
@@ -168,7 +168,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 turns: Some(2),
                 ..FREE
             },
-            Some("2 turns, 2 were taken"),
+            Some("2 turns; 2 were taken"),
         ),
         (
             BudgetLimits {
@@ -182,7 +182,7 @@ fn call_over_budget_is_refused_and_not_recorded() {
                 seconds: Some(8),
                 ..FREE
             },
-            Some("8 seconds, 8 were used"),
+            Some("8 seconds; 8 were used"),
         ),
     ];
     let reserve = Amount {
@@ -282,7 +282,7 @@ fn second_call_of_a_turn_uses_no_second_turn() {
         .unwrap_err();
         assert_eq!(
             error.message(),
-            "the budget of this run allows 1 turns, 1 were taken"
+            "the budget of this run allows 1 turn; 1 was taken"
         );
 
         // Another run may call it again, because the session already counts that turn.

@@ -164,7 +164,7 @@ fn retried_turn_needs_a_price() {
 fn session_turn_limit_is_enforced() {
     let stage = stage(10, 10, "[budget.session]\nturns = 2");
     assert_eq!(
-        turns_until_refused(&stage, &TURN, &["BudgetExhausted", "2 turns, 2 were taken"]),
+        turns_until_refused(&stage, &TURN, &["BudgetExhausted", "2 turns; 2 were taken"]),
         2
     );
 }
