@@ -18,6 +18,9 @@ pub struct ActionSpec {
     /// Return value; `None` if there is none.
     #[serde(default)]
     pub returns: Option<Returns>,
+    /// Values of an example, by parameter; empty if there is none. Prompts show it at the full tier.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub example: Map<String, Value>,
 }
 
 /// A parameter of an action.

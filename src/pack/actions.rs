@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{ErrorKind, Result};
 use crate::models::{ActionSpec, Tier};
@@ -57,7 +58,7 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
         "<action type=\"{name}\">\n  <description>{}</description>\n  <parameters>",
         escape_text(&action.description)
     )?;
-    for (name, parameter) in &action.parameters {
+    for (parameter_name, parameter) in &action.parameters {
         let meaning = match (&parameter.description, parameter.one_of.as_slice()) {
             (_, [_, ..]) => parameter.one_of.join(" | "),
             (Some(description), []) => description.clone(),
@@ -65,13 +66,39 @@ fn write_full(out: &mut String, name: &str, action: &ActionSpec) -> std::fmt::Re
         };
         writeln!(
             out,
-            "    <param name=\"{name}\" required=\"{}\">{}</param>",
+            "    <param name=\"{parameter_name}\" required=\"{}\">{}</param>",
             parameter.required,
             escape_text(&meaning)
         )?;
     }
 
-    writeln!(out, "  </parameters>\n</action>")
+    writeln!(out, "  </parameters>")?;
+    if !action.example.is_empty() {
+        write!(out, "  <example><action type=\"{name}\">")?;
+        for parameter in action.parameters.keys() {
+            if let Some(value) = action.example.get(parameter) {
+                write_value(out, parameter, value)?;
+            }
+        }
+        writeln!(out, "</action></example>")?;
+    }
+
+    writeln!(out, "</action>")
+}
+
+/// Writes a value in the form that replies use: an object as one inner tag per field, a list as JSON.
+fn write_value(out: &mut String, name: &str, value: &Value) -> std::fmt::Result {
+    write!(out, "<{name}>")?;
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                write_value(out, name, field)?;
+            }
+        }
+        Value::String(text) => out.push_str(&escape_text(text)),
+        other => out.push_str(&escape_text(&other.to_string())),
+    }
+    write!(out, "</{name}>")
 }
 
 /// Returns the parameters on one line; optional ones have a question mark.

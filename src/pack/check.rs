@@ -663,7 +663,8 @@ fn mode_hint(manifest: &Manifest) -> String {
     format!("known modes: {}", modes.join(", "))
 }
 
-/// Returns the problems of an action's parameters: aliases of unknown values and references to unknown parameters.
+/// Returns the problems of an action's parameters: aliases of unknown values, references to unknown parameters, and an
+/// example that does not fit them.
 fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, parameter) in &action.parameters {
@@ -686,6 +687,22 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
                 "`unless` of `{name}` names the unknown parameter `{other}`"
             ));
         }
+
+        let is_missing = parameter.required
+            && parameter.unless.is_none()
+            && !action.example.is_empty()
+            && !action.example.contains_key(name);
+        if is_missing {
+            faults.push(format!("`example` has no value for `{name}`"));
+        }
+    }
+
+    for name in action
+        .example
+        .keys()
+        .filter(|name| !action.parameters.contains_key(*name))
+    {
+        faults.push(format!("`example` names the unknown parameter `{name}`"));
     }
 
     faults

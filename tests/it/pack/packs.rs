@@ -441,6 +441,25 @@ fn aliases_and_conditions_must_name_existing_parameters() {
     }
 }
 
+#[test]
+fn example_of_an_action_must_fit_its_parameters() {
+    let project = bakery();
+    let actions = project.read("agentd/packs/bakery/actions.yaml");
+    let faulty = actions.replace(
+        "Write anything anywhere\"",
+        "Write anything anywhere\"\n    example: {target: a.md, colour: brown}",
+    );
+    assert_ne!(faulty, actions);
+    project.write("agentd/packs/bakery/actions.yaml", faulty);
+    let error = Pack::load("bakery", &SearchPath::new(Some(project.root()), None)).unwrap_err();
+    for fault in [
+        "action `jot`: `example` has no value for `content`",
+        "action `jot`: `example` names the unknown parameter `colour`",
+    ] {
+        assert!(error.message().contains(fault), "{error:#}");
+    }
+}
+
 /// The prose of a pack can be shown and used as the start of a custom one.
 #[test]
 fn file_of_a_pack_is_shown() {
