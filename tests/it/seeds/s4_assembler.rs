@@ -499,7 +499,8 @@ fn appendix_b_not_yet_met_at_minimal_the_example_shortens_the_conversation() {
     );
 }
 
-/// Compares line by line. A line `[...]` of the expected text matches one or more lines of prose.
+/// Compares line by line. A line `[...]` of the expected text matches one or more lines of prose; a line that ends with
+/// `...` matches a line that starts with the rest of it.
 fn assert_shape(expected: &str, text: &str) {
     let lines: Vec<&str> = text.lines().collect();
     let chunks: Vec<Vec<&str>> = expected
@@ -512,7 +513,8 @@ fn assert_shape(expected: &str, text: &str) {
 
     for (number, chunk) in chunks.iter().enumerate() {
         let skipped = if number == 0 { 0 } else { 1 };
-        let found = (at + skipped..=lines.len()).find(|start| lines[*start..].starts_with(chunk));
+        let found =
+            (at + skipped..=lines.len()).find(|start| starts_with_lines(&lines[*start..], chunk));
         let found =
             found.unwrap_or_else(|| panic!("not found after line {at}: {chunk:#?}\nin:\n{text}"));
         assert!(number > 0 || found == 0, "the first line differs");
@@ -522,10 +524,22 @@ fn assert_shape(expected: &str, text: &str) {
     assert_eq!(at, lines.len(), "lines after the last: {:?}", &lines[at..]);
 }
 
+/// Returns true if the lines start with the expected ones.
+fn starts_with_lines(lines: &[&str], expected: &[&str]) -> bool {
+    lines.len() >= expected.len()
+        && lines
+            .iter()
+            .zip(expected)
+            .all(|(line, expected)| match expected.strip_suffix("...") {
+                Some(start) => line.starts_with(start),
+                None => line == expected,
+            })
+}
+
 const APPENDIX_D_MESSAGE: &str =
     "I think she learns to trust, but only specific people - not everyone";
 
-/// Appendix D, without the prose of the pack.
+/// Appendix D, with the lines of prose that it quotes.
 #[test]
 fn appendix_d_example_assembled_prompt() {
     let work = work("appendix_d");

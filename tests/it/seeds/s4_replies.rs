@@ -1,11 +1,11 @@
 //! S4, sections 7 and 8: replies in the form that the foreman pack describes, and in other forms.
 
-use agentd::models::{CallOutcome, Mode, Response};
+use agentd::models::{CallOutcome, Mode, Response, StateDocument};
 use agentd::parse::{self, Grammar, ReplyContext};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::foreman_pack::{MODES, pack};
+use crate::support::foreman_pack::{MODES, pack, prompt};
 use crate::support::read_data;
 
 fn grammar(mode: &str) -> Grammar {
@@ -36,6 +36,80 @@ fn section_7_1_response_structure() {
     assert_eq!(response.stray, "");
 }
 
+/// Returns the examples of a prompt in the form of a reply: fenced XML, and the examples in the list of actions.
+fn examples_of(prompt: &str) -> Vec<String> {
+    let between = |start: &str, end: &str| {
+        prompt
+            .split(start)
+            .skip(1)
+            .map(|part| part.split(end).next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    [
+        between("```xml\n", "```"),
+        between("<example>", "</example>"),
+    ]
+    .concat()
+}
+
+/// Checks that every action of an example names templates and fields of `artifacts.yaml`.
+fn assert_fields_are_declared(response: &Response) {
+    let artifacts = pack().artifacts;
+    for action in &response.actions {
+        let Some(template) = action.values.get("template") else {
+            continue;
+        };
+        let artifact = &artifacts[template.as_str().unwrap()];
+
+        let written = action.values.get("content").and_then(Value::as_object);
+        let written = written.into_iter().flat_map(|fields| fields.keys());
+        for field in written {
+            assert!(artifact.fields.contains_key(field), "{field}");
+        }
+        let missing = action.values.get("missing").and_then(Value::as_array);
+        for field in missing.into_iter().flatten() {
+            assert!(artifact.fields.contains_key(field.as_str().unwrap()));
+        }
+    }
+}
+
+/// Every example of every prompt is parsed without a problem: protocols, list of actions, and example turn.
+#[test]
+fn every_example_in_a_prompt_is_a_valid_reply() {
+    // The protocols are the same in every mode; their examples are turns in ARCHITECT.
+    for (model, replies, actions) in [
+        ("gpt-4o", 6, 5),
+        ("deepseek-chat", 1, 2),
+        ("llama3.2:3b", 0, 0),
+    ] {
+        let prompt = prompt(model, "architect", &StateDocument::default());
+        let examples = examples_of(&prompt);
+        assert_eq!(examples.len(), replies, "{model}");
+
+        let mut found = 0;
+        for example in examples {
+            let response = read("architect", &example);
+            assert!(response.complete && response.proposals.is_empty());
+            assert!(response.problems.is_empty(), "{:?}", response.problems);
+            assert_fields_are_declared(&response);
+            found += response.actions.len();
+        }
+        assert_eq!(found, actions, "{model}");
+    }
+
+    // The examples in the list of actions belong to the mode.
+    for mode in MODES {
+        let prompt = prompt("gpt-4o", mode, &StateDocument::default());
+        let lists = prompt.split("<available_actions>").nth(1).unwrap();
+        let list = lists.split("</available_actions>").next().unwrap();
+        for example in examples_of(list) {
+            let response = read(mode, &example);
+            assert_eq!(response.actions.len(), 1, "{mode}: {example}");
+            assert!(response.proposals.is_empty(), "{mode}: {example}");
+        }
+    }
+}
+
 /// The two complete replies in the shipped prose are parsed as intended.
 #[test]
 fn examples_in_the_foreman_prose_are_parsed() {
@@ -58,6 +132,13 @@ fn examples_in_the_foreman_prose_are_parsed() {
 
     let response = read("architect", fence.split("```").next().unwrap());
     assert_eq!(response.actions.len(), 2);
+    assert_eq!(
+        json!(response.actions[0].values),
+        json!({
+            "template": "beat_sheet",
+            "content": {"beat_9": "False victory: Pim wins the feast alone"},
+        })
+    );
     assert_eq!(
         response.actions[1].values["missing"],
         json!(["beat_10", "beat_14"])

@@ -1,6 +1,6 @@
 //! The Context Sandwich of Universal Agent Instruction Architecture: sections 4, 5 and 8.1 to 8.2, and Appendix A.
 
-use agentd::models::{Reliability, StateDocument, Tier, ValueKind};
+use agentd::models::{ActionSpec, Mode, Reliability, StateDocument, Tier, ValueKind};
 use agentd::{ErrorKind, Pack, SearchPath};
 use roxmltree::Node;
 
@@ -379,7 +379,7 @@ fn section_5_3_available_actions_are_described() {
         .unwrap();
     assert_eq!(
         crate::support::foreman_pack::names(action),
-        ["description", "parameters"]
+        ["description", "parameters", "example"]
     );
 
     let description = action
@@ -425,6 +425,160 @@ fn section_5_3_available_actions_are_described() {
     assert_eq!(found, expected);
 }
 
+/// The `<example>` of 5.3: at the full tier every action has one, in the form of a reply.
+#[test]
+fn section_5_3_every_action_has_an_example_at_full() {
+    let full = prompt("gpt-4o", "architect", &StateDocument::default());
+    let expected = [
+        "<example><action type=\"save_decision\"><category>character</category><key>pim_lie</key>\
+         <value>Help is debt</value></action></example>",
+        "<example><action type=\"write_template\"><template>theme</template><content>\
+         <central_theme>Pride and help</central_theme><theme_statement>Pride bakes alone</theme_statement>\
+         </content></action></example>",
+        "<example><action type=\"update_status\"><template>protagonist</template>\
+         <status>complete</status></action></example>",
+    ];
+    let found: Vec<_> = actions_of(&full)
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("<example>"))
+        .collect();
+    assert_eq!(found, expected);
+
+    for model in ["deepseek-chat", "llama3.2:3b"] {
+        let shorter = prompt(model, "architect", &StateDocument::default());
+        assert!(!actions_of(&shorter).contains("<example>"), "{model}");
+    }
+}
+
+/// Lines of sections 5.1, 5.2, 5.3 and 5.5 that the prompt quotes as they are.
+#[test]
+fn section_5_lines_of_the_document_are_in_the_prompt() {
+    let lines = [
+        "You are **The Foreman**, the central AI collaborator in Writers Factory. You are not a chatbot or \
+         assistant—you are a **structural editor and co-author** managing a complex creative project.",
+        "Writers Factory enforces a methodology: **complete structural foundations before drafting prose**. This is \
+         not bureaucracy; it is craft wisdom. A novel without a solid Story Bible is a house built on sand.",
+        "- You are NOT sycophantic (\"Great question!\", \"Absolutely!\")",
+        "- You are NOT vague (\"That could work\" without explaining why)",
+        "You must determine which MODE the writer is currently in and adapt accordingly",
+        "Always be aware of adjacent modes—where the writer came from and where they're going.",
+        "**Goal**: Build the Story Bible—structural foundation for the novel.",
+        "**Goal**: Discover and lock the narrative voice before drafting.",
+        "**Goal**: Draft scenes with beat awareness and voice consistency.",
+        "**Goal**: Polish prose, check continuity, ensure voice consistency.",
+        "- Encourage forward momentum—drafting is about volume, not perfection",
+        "If the writer tries to skip a phase, gently remind them of the gate requirements",
+        "Build the structural foundation. Every decision must trace to evidence or explicit writer choice. Challenge \
+         weak foundations now—it's easier to fix structure than rewrite a draft.",
+        "\"I see X, I don't see Y\"",
+        "\"I have situation but not interior motivation\"",
+        "\"A fatal flaw of 'being poor' is circumstance, not flaw. What internal weakness KEEPS them poor?\"",
+        "\"Does this synthesis feel right?\"",
+        "- Connect advice to the writer's own material",
+        "Your responses are parsed by the Writers Factory application. Follow these rules exactly.",
+        "\"This could potentially maybe work\" → \"This works because...\"",
+        "\"I'll now [action]. Stop me if you'd prefer otherwise.\"",
+    ];
+    let prompt = prompt("gpt-4o", "architect", &StateDocument::default());
+    for line in lines {
+        assert!(prompt.contains(line), "{line}");
+    }
+}
+
+/// DIRECTOR and EDITOR have rules for real situations, with at least two each.
+#[test]
+fn section_5_3_situations_have_guidance() {
+    let table = [
+        (
+            "director",
+            [
+                "### When Building a Scaffold",
+                "### When Choosing POV, Entry and Exit",
+                "### When Proposing a Strategy",
+                "### When Drafting",
+                "### When the Writer Stalls",
+            ]
+            .as_slice(),
+        ),
+        (
+            "editor",
+            [
+                "### When Planning Passes",
+                "### When Critiquing a Scene",
+                "### When Pacing Fails",
+                "### When Proposing an Edit",
+            ]
+            .as_slice(),
+        ),
+    ];
+    for (mode, situations) in table {
+        let rules = file(&format!("packs/foreman/modes/{mode}.md"));
+        for situation in situations {
+            let (_, rest) = rules.split_once(&format!("{situation}\n")).unwrap();
+            let bullets = rest.lines().take_while(|line| !line.is_empty());
+            let bullets = bullets.filter(|line| line.starts_with("- ")).count();
+            assert!(bullets >= 2, "{mode}, {situation}: {bullets}");
+        }
+    }
+}
+
+/// Prompts mention no action and no element that the program does not handle: actions that are not
+/// available yet, and at minimal sections that the minimal state never shows.
+#[test]
+fn section_5_prompts_claim_only_what_works() {
+    let unavailable = [
+        "query_notebook",
+        "start_tournament",
+        "select_winner",
+        "generate_bundle",
+        "generate_scaffold",
+        "write_scene",
+        "run_health_check",
+        "apply_edit",
+    ];
+    let hidden_at_minimal = [
+        "<antipatterns>",
+        "<work_order>",
+        "<knowledge_context>",
+        "<action_results>",
+        "recorded correction",
+        "Voice Bundle",
+        "callbacks",
+    ];
+    for mode in MODES {
+        for model in MODEL_OF_TIER {
+            let prompt = prompt(model, mode, &StateDocument::default());
+            for name in unavailable {
+                assert!(!prompt.contains(name), "{mode}, {model}: {name}");
+            }
+        }
+        let minimal = prompt("llama3.2:3b", mode, &StateDocument::default());
+        for text in hidden_at_minimal {
+            assert!(!minimal.contains(text), "{mode} at minimal: {text}");
+        }
+    }
+}
+
+/// Guardrails give a severity and an instruction, and do not repeat the anti-patterns of the protocols.
+#[test]
+fn guardrails_do_not_repeat_the_protocols() {
+    for tier in ["", ".medium"] {
+        let patterns = file(&format!(
+            "packs/foreman/guardrails/voice_antipatterns{tier}.md"
+        ));
+        assert!(patterns.contains("**zero_tolerance**") && patterns.contains("**deduction**"));
+        assert!(patterns.contains("rewrite your own sentence before you send it"));
+        for repeated in ["precision", "stirred within", "imiles", "subtext"] {
+            assert!(!patterns.contains(repeated), "{tier}: {repeated}");
+        }
+        let continuity = file(&format!(
+            "packs/foreman/guardrails/continuity_rules{tier}.md"
+        ));
+        assert!(continuity.contains("quote both places and ask which holds"));
+    }
+}
+
 #[test]
 fn section_5_5_protocols() {
     let expected = [
@@ -467,7 +621,7 @@ fn actions_of(prompt: &str) -> &str {
     &prompt[start..prompt.find(END).unwrap() + END.len()]
 }
 
-/// The rows of the table of 8.1 whose actions are available, column by column, as shown at each tier.
+/// The table of 8.1, column by column: the pack allows all of it, and each tier shows the actions that are available.
 #[test]
 fn section_8_1_action_categories() {
     let table = [
@@ -475,12 +629,26 @@ fn section_8_1_action_categories() {
         ("write_template", [true, false, false, false]),
         ("update_status", [true, true, false, false]),
     ];
+    let available = ["save_decision", "write_template", "update_status"];
 
     for (column, mode) in MODES.into_iter().enumerate() {
         let expected: Vec<_> = table
             .iter()
             .filter(|(_, modes)| modes[column])
             .map(|(name, _)| *name)
+            .collect();
+        let pack = pack();
+        let column_mode = Mode::new(mode).unwrap();
+        let allowed = pack.actions_of(&column_mode);
+        assert_eq!(
+            allowed.map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            expected,
+            "{mode}"
+        );
+
+        let expected: Vec<_> = expected
+            .into_iter()
+            .filter(|name| available.contains(name))
             .collect();
 
         for model in ["gpt-4o", "deepseek-chat"] {
@@ -583,7 +751,11 @@ modes:
 
     let foreman = pack();
     for (name, action) in &small.actions {
-        assert_eq!(foreman.actions[name], *action, "the foreman's own {name}");
+        let own = ActionSpec {
+            example: action.example.clone(),
+            ..foreman.actions[name].clone()
+        };
+        assert_eq!(own, *action, "the foreman's own {name}");
     }
 }
 
