@@ -3,6 +3,7 @@
 mod broken;
 mod memory;
 mod packs;
+mod postmortem;
 mod state_files;
 mod template_lint;
 mod whole_runs;
