@@ -13,7 +13,7 @@
 //! let state = State::in_mode(Mode::new("director")?);
 //! let request = PromptRequest {
 //!     format: Some(Format::Chat),
-//!     ..PromptRequest::new("Write the first scene.")
+//!     ..PromptRequest::new("Where do we begin?")
 //! };
 //! let messages = compose(&pack, &state, &request)?.messages();
 //! assert_eq!((messages[0].role, messages[1].role), ("system", "user"));

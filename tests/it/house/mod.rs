@@ -3,6 +3,7 @@
 mod dependencies;
 mod examples;
 mod imports;
+mod novel_words;
 mod redteam;
 mod tidy;
 mod wording;
