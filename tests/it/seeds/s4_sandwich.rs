@@ -628,6 +628,14 @@ fn section_8_1_action_categories() {
         ("save_decision", [true, true, true, true]),
         ("write_template", [true, false, false, false]),
         ("update_status", [true, true, false, false]),
+        ("query_notebook", [true, true, true, true]),
+        ("start_tournament", [false, true, false, false]),
+        ("select_winner", [false, true, false, false]),
+        ("generate_bundle", [false, true, false, false]),
+        ("generate_scaffold", [false, false, true, false]),
+        ("write_scene", [false, false, true, false]),
+        ("run_health_check", [false, false, true, true]),
+        ("apply_edit", [false, false, false, true]),
     ];
     let available = ["save_decision", "write_template", "update_status"];
 
