@@ -11,7 +11,7 @@ use std::ops::Range;
 use ambiguity::AlternativeReadings;
 
 use super::context::ReplyContext;
-use super::echo::{EchoSource, EchoSuspect, find_echoes};
+use super::echo::{EchoSource, EchoSuspect, EchoTexts, find_echoes};
 use super::foreign::{contains, foreign_elements, join_spans};
 use super::placeholder::{PromptExamples, is_placeholder};
 use super::scan::{
@@ -129,12 +129,12 @@ impl EchoReport {
             .chain(reviews)
             .map(|(span, marker)| EchoSuspect { span, marker });
 
-        let mut found_echoes = find_echoes(
-            text,
-            &suspects.collect::<Vec<_>>(),
-            &context.ours,
-            &context.sent,
-        );
+        let texts = EchoTexts {
+            ours: &context.ours,
+            sent: &context.sent,
+            own_history: &context.own_history,
+        };
+        let mut found_echoes = find_echoes(text, &suspects.collect::<Vec<_>>(), texts);
         let reviews = found_echoes.split_off(found.effects.len() + found.markers.len());
         let markers = found_echoes.split_off(found.effects.len());
         Self {

@@ -7,8 +7,11 @@ use crate::models::CallOutcome;
 pub struct ReplyContext<'a> {
     /// Prose of the pack that the prompt was built from.
     pub ours: Vec<&'a str>,
-    /// Segments of the prompt that were sent.
+    /// Segments of the prompt that were sent, other than `own_history`.
     pub sent: Vec<&'a str>,
+    /// Earlier replies of the assistant in the prompt. An action or update in them may be sent again; a verdict or
+    /// another marker in them is an echo, as in `sent`.
+    pub own_history: Vec<&'a str>,
     /// Outcome of the call. Effects of an incomplete reply are ignored.
     pub outcome: CallOutcome,
     /// Exit code of the agent process, if there was one.

@@ -1,6 +1,6 @@
 //! Detects parts of a reply that repeat the prompt.
 //!
-//! The spans in question ("suspects") are normalized and split into n-grams, which are indexed by a
+//! The spans in question ("suspects") are normalized and cut into n-grams, which are indexed by a
 //! rolling hash. Each text of the prompt is then read once and its n-grams are looked up, so the
 //! time is linear in the reply and the prompt together. Every hash match is confirmed by comparing
 //! the bytes.
@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::text::invisible::is_invisible;
 use foldhash::HashMap;
 
-/// Length of an n-gram after normalization: about forty characters of prose with spaces.
+/// Length of an n-gram, after normalization: about forty characters with blanks.
 const NGRAM_BYTES: usize = 32;
 
 /// Minimum number of prose characters around a marker that must match the prompt.
@@ -34,8 +34,11 @@ const HASH_BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) enum EchoSource {
     /// Prose of the pack.
     Ours,
-    /// A file, an earlier turn or the user's instructions.
+    /// A file, an earlier turn or a person's words.
     Theirs,
+    /// The assistant's own words in an earlier turn. An effect in them may be sent again; a marker
+    /// in them is an echo like any other.
+    OwnHistory,
 }
 
 /// A span of the reply that may be an echo. With `marker`, prose around it must match too.
@@ -45,47 +48,58 @@ pub(super) struct EchoSuspect {
     pub(super) marker: bool,
 }
 
+/// Texts that a reply may repeat, by their origin.
+#[derive(Clone, Copy, Default)]
+pub(super) struct EchoTexts<'a> {
+    pub(super) ours: &'a [&'a str],
+    pub(super) sent: &'a [&'a str],
+    pub(super) own_history: &'a [&'a str],
+}
+
 /// Returns for each suspect the origin it repeats, if any. The suspects are in ascending order.
 pub(super) fn find_echoes(
     reply: &str,
     suspects: &[EchoSuspect],
-    ours: &[&str],
-    sent: &[&str],
+    texts: EchoTexts<'_>,
 ) -> Vec<Option<EchoSource>> {
-    if suspects.is_empty() || (ours.is_empty() && sent.is_empty()) {
+    let sources = [
+        (EchoSource::Ours, texts.ours),
+        (EchoSource::Theirs, texts.sent),
+        (EchoSource::OwnHistory, texts.own_history),
+    ];
+    if suspects.is_empty() || sources.iter().all(|(_, texts)| texts.is_empty()) {
         return vec![None; suspects.len()];
     }
 
     // Suspects with the same span, such as the actions of a reply in JSON, share a window.
-    let mut distinct: Vec<&EchoSuspect> = Vec::new();
-    let mut window_of_suspect = Vec::with_capacity(suspects.len());
+    let mut places: Vec<&EchoSuspect> = Vec::new();
+    let mut of_suspect = Vec::with_capacity(suspects.len());
     for suspect in suspects {
-        if distinct.last().is_none_or(|last| *last != suspect) {
-            distinct.push(suspect);
+        if places.last().is_none_or(|last| *last != suspect) {
+            places.push(suspect);
         }
-        window_of_suspect.push(distinct.len() - 1);
+        of_suspect.push(places.len() - 1);
     }
 
-    let windows: Vec<EchoWindow> = distinct
+    let windows: Vec<EchoWindow> = places
         .iter()
         .map(|suspect| EchoWindow::from_suspect(reply, suspect))
         .collect();
 
     let mut ngrams = NgramIndex::new();
     windows.iter().for_each(|window| ngrams.add(window));
-    ours.iter()
-        .for_each(|text| ngrams.mark_matches(&windows, text, EchoSource::Ours));
-    sent.iter()
-        .for_each(|text| ngrams.mark_matches(&windows, text, EchoSource::Theirs));
+    for (source, texts) in sources {
+        for text in texts {
+            ngrams.mark_matches(&windows, text, source);
+        }
+    }
 
-    let origins: Vec<Option<EchoSource>> = (0..windows.len())
-        .map(|index| ngrams.classify(&windows, index))
+    let is_prompt_known = !texts.sent.is_empty();
+    let judged: Vec<Option<EchoSource>> = (0..windows.len())
+        .map(|index| ngrams.classify(&windows, index, is_prompt_known))
         .collect();
 
-    window_of_suspect
-        .into_iter()
-        .map(|index| origins[index])
-        .collect()
+    of_suspect.into_iter().map(|index| judged[index]).collect()
 }
 
 /// A suspect and the text around it, normalized.
@@ -94,19 +108,24 @@ struct EchoWindow {
     /// Range of the suspect in `text`.
     suspect: Range<usize>,
     marker: bool,
+    /// Set for an action or update, which may repeat the assistant's own history and texts of the pack that were not
+    /// sent.
+    is_effect: bool,
 }
 
 impl EchoWindow {
     fn from_suspect(reply: &str, suspect: &EchoSuspect) -> Self {
         let EchoSuspect { span, marker } = suspect;
-        let mut normalized = Vec::new();
-        push_normalized(&reply[span.clone()], &mut normalized);
+        let is_effect = !marker;
+        let mut own = Vec::new();
+        push_normalized(&reply[span.clone()], &mut own);
 
-        if normalized.len() >= NGRAM_BYTES && !marker {
+        if own.len() >= NGRAM_BYTES && !marker {
             return Self {
-                suspect: 0..normalized.len(),
-                text: normalized,
+                suspect: 0..own.len(),
+                text: own,
                 marker: false,
+                is_effect,
             };
         }
         // A short effect is an echo only together with the text around it.
@@ -116,8 +135,8 @@ impl EchoWindow {
             &mut text,
         );
 
-        let suspect = text.len()..text.len() + normalized.len();
-        text.append(&mut normalized);
+        let suspect = text.len()..text.len() + own.len();
+        text.append(&mut own);
         push_normalized(
             &reply[span.end..reply.floor_char_boundary(span.end + CONTEXT_BYTES)],
             &mut text,
@@ -126,6 +145,7 @@ impl EchoWindow {
             text,
             suspect,
             marker: true,
+            is_effect,
         }
     }
 
@@ -138,7 +158,7 @@ impl EchoWindow {
     }
 }
 
-/// Appends a text in lower case, without white space and invisible characters.
+/// Appends a text in lower case, without blanks and invisible characters.
 fn push_normalized(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len());
     for c in text.chars() {
@@ -156,14 +176,32 @@ fn push_normalized(text: &str, out: &mut Vec<u8>) {
 struct NgramIndex {
     /// Window and offset of the first occurrence of each distinct n-gram.
     places: Vec<(usize, usize)>,
-    /// For each n-gram, set if it occurs in the pack's prose, and in the other texts of the prompt.
-    found: Vec<(bool, bool)>,
+    /// For each n-gram, the sources in which it occurs.
+    found: Vec<NgramSources>,
     by_hash: HashMap<u64, usize>,
     /// Set for the leading hash bits of any n-gram. Rejects most n-grams of a prompt with one
     /// lookup.
     first_bits: Vec<bool>,
     /// For each window, the offsets of its n-grams with their indices.
-    window_ngrams: Vec<Vec<(usize, usize)>>,
+    runs: Vec<Vec<(usize, usize)>>,
+}
+
+/// Sources in which an n-gram occurs.
+#[derive(Clone, Copy, Default)]
+struct NgramSources {
+    ours: bool,
+    theirs: bool,
+    own_history: bool,
+}
+
+impl NgramSources {
+    fn get_mut(&mut self, source: EchoSource) -> &mut bool {
+        match source {
+            EchoSource::Ours => &mut self.ours,
+            EchoSource::Theirs => &mut self.theirs,
+            EchoSource::OwnHistory => &mut self.own_history,
+        }
+    }
 }
 
 /// Number of leading hash bits in the lookup table.
@@ -181,31 +219,31 @@ impl NgramIndex {
             found: Vec::new(),
             by_hash: HashMap::default(),
             first_bits: vec![false; 1 << FIRST_BITS],
-            window_ngrams: Vec::new(),
+            runs: Vec::new(),
         }
     }
 
     /// Adds the sampled n-grams of a window.
     fn add(&mut self, window: &EchoWindow) {
-        let index = self.window_ngrams.len();
-        let mut ngrams = Vec::new();
+        let index = self.runs.len();
+        let mut runs = Vec::new();
         for_each_ngram(&window.text, |start, hash| {
             if !window.is_sampled(start) {
                 return;
             }
-            let ngram = *self.by_hash.entry(hash).or_insert_with(|| {
+            let run = *self.by_hash.entry(hash).or_insert_with(|| {
                 self.places.push((index, start));
-                self.found.push((false, false));
+                self.found.push(NgramSources::default());
                 self.places.len() - 1
             });
             self.first_bits[first_bits(hash)] = true;
-            ngrams.push((start, ngram));
+            runs.push((start, run));
         });
-        self.window_ngrams.push(ngrams);
+        self.runs.push(runs);
     }
 
     /// Marks the n-grams that occur in a text of the prompt.
-    fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, origin: EchoSource) {
+    fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, source: EchoSource) {
         let mut bytes = Vec::new();
         push_normalized(text, &mut bytes);
 
@@ -213,16 +251,12 @@ impl NgramIndex {
             if !self.first_bits[first_bits(hash)] {
                 return;
             }
-            let Some(&ngram) = self.by_hash.get(&hash) else {
+            let Some(&run) = self.by_hash.get(&hash) else {
                 return;
             };
-            let known = if origin == EchoSource::Ours {
-                &mut self.found[ngram].0
-            } else {
-                &mut self.found[ngram].1
-            };
+            let known = self.found[run].get_mut(source);
             if !*known {
-                let (window, at) = self.places[ngram];
+                let (window, at) = self.places[run];
                 *known =
                     windows[window].text[at..at + NGRAM_BYTES] == bytes[start..start + NGRAM_BYTES];
             }
@@ -230,42 +264,48 @@ impl NgramIndex {
     }
 
     /// Returns the origin that a window repeats; the pack's prose takes precedence.
-    fn classify(&self, windows: &[EchoWindow], index: usize) -> Option<EchoSource> {
+    fn classify(
+        &self,
+        windows: &[EchoWindow],
+        index: usize,
+        is_prompt_known: bool,
+    ) -> Option<EchoSource> {
         let window = &windows[index];
-        let ngrams = &self.window_ngrams[index];
+        let runs = &self.runs[index];
 
-        let repeats = |origin: EchoSource| {
-            let is_found = |ngram: usize| {
-                if origin == EchoSource::Ours {
-                    self.found[ngram].0
-                } else {
-                    self.found[ngram].1
-                }
-            };
+        let repeats = |occurs: &dyn Fn(NgramSources) -> bool| {
+            let met = |run: usize| occurs(self.found[run]);
             if window.marker {
                 is_covered(
                     window,
-                    ngrams
-                        .iter()
-                        .filter(|(_, ngram)| is_found(*ngram))
+                    runs.iter()
+                        .filter(|(_, run)| met(*run))
                         .map(|(start, _)| *start),
                 )
             } else {
-                !ngrams.is_empty() && ngrams.iter().all(|(_, ngram)| is_found(*ngram))
+                !runs.is_empty() && runs.iter().all(|(_, run)| met(*run))
             }
         };
 
-        if repeats(EchoSource::Ours) {
+        // The texts of the pack that were sent are part of the prompt, too.
+        let compares_pack = !(window.is_effect && is_prompt_known);
+        if compares_pack && repeats(&|found| found.ours) {
             return Some(EchoSource::Ours);
         }
-        repeats(EchoSource::Theirs).then_some(EchoSource::Theirs)
+        if repeats(&|found| found.theirs) {
+            return Some(EchoSource::Theirs);
+        }
+
+        // A marker that spans a message of the history and the text next to it is an echo, too.
+        let in_history = !window.is_effect && repeats(&|found| found.theirs || found.own_history);
+        in_history.then_some(EchoSource::OwnHistory)
     }
 }
 
 /// Returns true if contiguous n-grams cover the suspect and enough prose around it.
 fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool {
     let mut current: Option<Range<usize>> = None;
-    let covers_enough = |run: &Range<usize>| {
+    let enough = |run: &Range<usize>| {
         run.start <= window.suspect.start
             && run.end >= window.suspect.end
             && count_prose_chars(&window.text[run.start..window.suspect.start])
@@ -275,11 +315,10 @@ fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool 
 
     for start in starts {
         match &mut current {
-            // Only n-grams that start at most one byte apart are contiguous. Others may match different
-            // places of the prompt.
+            // N-grams that only touch may come from two places of the prompt.
             Some(run) if start + NGRAM_BYTES <= run.end + 1 => run.end = start + NGRAM_BYTES,
             _ => {
-                if current.as_ref().is_some_and(covers_enough) {
+                if current.as_ref().is_some_and(enough) {
                     return true;
                 }
                 current = Some(start..start + NGRAM_BYTES);
@@ -287,7 +326,7 @@ fn is_covered(window: &EchoWindow, starts: impl Iterator<Item = usize>) -> bool 
         }
     }
 
-    current.as_ref().is_some_and(covers_enough)
+    current.as_ref().is_some_and(enough)
 }
 
 /// Counts the letters and digits outside tags.
@@ -305,7 +344,7 @@ fn count_prose_chars(text: &[u8]) -> usize {
 }
 
 /// Calls a function for each n-gram of a text, with its offset and its hash.
-fn for_each_ngram(bytes: &[u8], mut visit: impl FnMut(usize, u64)) {
+fn for_each_ngram(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
     let out_factor = (0..NGRAM_BYTES).fold(1_u64, |power, _| power.wrapping_mul(HASH_BASE));
     let mut hash = 0_u64;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -314,7 +353,7 @@ fn for_each_ngram(bytes: &[u8], mut visit: impl FnMut(usize, u64)) {
             hash = hash.wrapping_sub(u64::from(bytes[old]).wrapping_mul(out_factor));
         }
         if let Some(start) = (at + 1).checked_sub(NGRAM_BYTES) {
-            visit(start, hash);
+            run(start, hash);
         }
     }
 }
@@ -336,8 +375,10 @@ mod tests {
                     span: start..end,
                     marker: true,
                 }],
-                &[],
-                &[prompt],
+                EchoTexts {
+                    sent: &[prompt],
+                    ..EchoTexts::default()
+                },
             )[0]
         };
         assert_eq!(

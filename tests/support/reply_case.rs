@@ -9,14 +9,15 @@ use super::{case_names, read_case, shipped_pack};
 
 /// A reply with its context and the expected response.
 ///
-/// A case file has lines of `key: value`, sections of the prompt after `===== sent` or `===== ours`, a line of `=====`,
-/// and the reply. The keys `pack`, `mode`, `finish`, `nonce`, `tasks` and `escapes` describe the context,
+/// A case file has lines of `key: value`, sections of the prompt after `===== sent`, `===== ours` or
+/// `===== own_history`, a line of `=====`, and the reply. The keys `pack`, `mode`, `finish`, `nonce`, `tasks` and `escapes` describe the context,
 /// `reader` the verdict that a careful person reads in the reply; all other keys are expectations.
 pub(crate) struct ReplyCase {
     known: Vec<(String, String)>,
     pub(crate) expected: Vec<(String, String)>,
     sent: String,
     ours: String,
+    own_history: String,
     pub(crate) reply: Vec<u8>,
 }
 
@@ -39,6 +40,7 @@ impl ReplyCase {
             expected,
             sent: String::new(),
             ours: String::new(),
+            own_history: String::new(),
             reply: Vec::new(),
         };
         let escapes = case.known("escapes") == Some("yes");
@@ -56,6 +58,7 @@ impl ReplyCase {
             match name {
                 "sent" => case.sent = text,
                 "ours" => case.ours = text,
+                "own_history" => case.own_history = text,
                 other => panic!("unknown section {other}"),
             }
         }
@@ -95,6 +98,11 @@ impl ReplyCase {
                 vec![]
             } else {
                 vec![self.sent.as_str()]
+            },
+            own_history: if self.own_history.is_empty() {
+                vec![]
+            } else {
+                vec![self.own_history.as_str()]
             },
             outcome: match self.known("finish").unwrap_or("stop") {
                 "stop" => CallOutcome::Ok,

@@ -10,6 +10,7 @@ use crate::models::{
 };
 use crate::orchestrator::redacted::redacted;
 use crate::orchestrator::workspace::Workspace;
+use crate::pack::{Layer, LayerContent};
 use crate::parse::{self, Grammar, Repair, ReplyContext};
 
 /// Maximum number of repair calls of a turn.
@@ -49,9 +50,11 @@ impl<'a> ReplyReader<'a> {
     /// Parses a reply to the turn's prompt, and redacts secrets in the result.
     pub(crate) fn read(&self, text: &str, end: &CallOutcome) -> Response {
         let prose = self.workspace.pack.texts.values().map(|text| text.body());
+        let (own_history, sent) = self.split_sent();
         let context = ReplyContext {
             ours: prose.chain(self.template.as_deref()).collect(),
-            sent: self.sent.iter().map(String::as_str).collect(),
+            sent,
+            own_history,
             outcome: end.clone(),
             nonce: self.started.nonce.as_ref().map(|nonce| nonce.as_str()),
             tasks: self.started.tasks.clone(),
@@ -59,6 +62,25 @@ impl<'a> ReplyReader<'a> {
         };
         let response = parse::parse(text, &self.grammar, &context);
         redacted(response, &self.workspace.secrets)
+    }
+
+    /// Returns the earlier replies of the assistant in the prompt, and all other texts of it.
+    fn split_sent(&self) -> (Vec<&'a str>, Vec<&'a str>) {
+        let pack = &self.workspace.pack;
+        let history = pack
+            .layers
+            .iter()
+            .find(|layer| layer.holds == LayerContent::History);
+        let segments = self.started.prompt.iter().zip(self.sent);
+
+        let (own, other): (Vec<_>, Vec<_>) = segments.partition(|(segment, _)| {
+            history.is_some_and(|layer| is_reply_of(layer, &segment.block))
+        });
+        let texts = |pairs: Vec<(_, &'a String)>| {
+            let texts = pairs.into_iter().map(|(_, text)| text.as_str());
+            texts.collect()
+        };
+        (texts(own), texts(other))
     }
 
     /// Parses a complete reply (the first item) and merges the answers of its repair calls (the rest) into it.
@@ -118,6 +140,15 @@ impl<'a> ReplyReader<'a> {
     pub(crate) fn merge_answer(&self, response: Response, answer: &str) -> Response {
         parse::merge_answer(response, self.read(answer, &CallOutcome::Ok), &self.grammar)
     }
+}
+
+/// Returns true if a block of the prompt is a reply of the assistant in the history layer, such as `history/3/assistant`.
+fn is_reply_of(layer: &Layer, block: &str) -> bool {
+    let item = block
+        .strip_prefix(layer.id.as_str())
+        .and_then(|rest| rest.strip_prefix('/'));
+    let number = item.and_then(|item| item.strip_suffix("/assistant"));
+    number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 /// Returns the prompt of a turn as a structure. A prompt in a format other than XML cannot be parsed, so it becomes one
