@@ -31,18 +31,19 @@ pub(super) struct PromptExamples<'a> {
 
 impl<'a> PromptExamples<'a> {
     /// Collects the texts of the prompt; none if the reply has no action to compare.
+    ///
+    /// If the sent prompt is known, only its texts are compared: the pack's other texts, such as those of other tiers,
+    /// were never seen by the model.
     pub(super) fn new(context: &ReplyContext<'a>, effects: &[FoundEffect]) -> Self {
         let has_actions = effects
             .iter()
             .any(|effect| matches!(effect.kind, EffectContent::Action(_)));
-        let texts = context
-            .ours
-            .iter()
-            .chain(&context.sent)
-            .filter(|_| has_actions);
-        Self {
-            texts: texts.copied().collect(),
-        }
+        let texts = match (has_actions, context.sent.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, false) => context.sent.clone(),
+            (true, true) => context.ours.clone(),
+        };
+        Self { texts }
     }
 
     /// Returns the reason why an action only copies the prompt; `None` if it does not.

@@ -11,4 +11,5 @@ mod preview;
 mod resume;
 mod secret_turns;
 mod secrets;
+mod sent_texts;
 mod trust;
