@@ -176,10 +176,10 @@ pub struct Action {
 }
 
 impl Action {
-    /// Returns true if both actions have the same name and the same values in the same order.
+    /// Returns true if both actions have the same name and the same values, in any order.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
-        self.name == other.name && self.values.iter().eq(other.values.iter())
+        self.name == other.name && self.values == other.values
     }
 }
 

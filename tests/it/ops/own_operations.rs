@@ -9,7 +9,7 @@ use agentd::agent::{Drivers, Scripted};
 use agentd::models::{Event, Mode, OperationId, SessionId, StepResult, StepTrigger};
 use agentd::ops::{Act, Inspect, Inspection, Operation, Operations, Site, Step, TurnEnd};
 use agentd::orchestrator::{
-    self, TurnContext, TurnReport, TurnRequest, Workspace, WorkspaceOptions,
+    self, TurnContext, TurnReport, TurnRequest, Workspace, WorkspaceOptions, ledger_text,
 };
 use agentd::store::MemoryStore;
 use agentd::{Error, ErrorKind, Result};
@@ -176,6 +176,20 @@ impl Bakery {
             .collect()
     }
 
+    /// Returns the contents of the steps of `bell.ring`, from the ledger.
+    fn contents(&self) -> Vec<String> {
+        let events = events(&self.store, "monday").into_iter();
+        let contents = events.filter_map(|event| match event {
+            Event::Intended { intent, .. } if intent.operation.as_str() == "bell.ring" => {
+                intent.content
+            }
+            _ => None,
+        });
+        contents
+            .map(|id| ledger_text(&self.store, &id).unwrap())
+            .collect()
+    }
+
     fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
@@ -199,6 +213,20 @@ fn turn_runs_registered_operations() {
         .map(|result| (result.operation.as_str(), result.detail.as_str()))
         .collect();
     assert_eq!(details, [("bell.ring", "rang"), ("till.close", "closed")]);
+}
+
+/// An action is an order of its own, not a new value of an earlier one; the same order twice counts once.
+#[test]
+fn actions_with_different_values_are_all_run() {
+    let jot = |content: &str| {
+        format!("<action type=\"jot\"><target>door</target><content>{content}</content></action>\n")
+    };
+    let reply = [jot("Once"), jot("Twice"), jot("Once"), "Sold.\n".to_owned()].concat();
+    let bakery = Bakery::new(SELL);
+    bakery.sell(&reply).unwrap();
+
+    assert_eq!(bakery.log(), ["door", "door", "till"]);
+    assert_eq!(bakery.contents(), ["Once", "Twice"]);
 }
 
 /// A failed step on request stops the steps that always run, but no other request of the reply.
