@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::block::{
     BlockRung, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
 };
-use super::delimiters::Delimiters;
+use super::delimiters::{Delimiters, role_prefix};
 use super::report::AbsentLayer;
 use super::state_xml::state_xml;
 use super::vars::{self, MissingVariable, PlaceholderValues, VariableUse, Variables};
@@ -582,6 +582,8 @@ impl<'a> LayerFiller<'a, '_> {
         Ok(())
     }
 
+    /// Fills an example turn, marked as such in every format: flat text has a heading over it, XML has the heading in the
+    /// first message, and a chat shows the turn as part of the system prompt, because messages have no heading.
     fn fill_example_turn(
         &mut self,
         layer: &'a Layer,
@@ -610,13 +612,10 @@ impl<'a> LayerFiller<'a, '_> {
                 .fill_placeholders(text, request, &[], tier)?
                 .trim()
                 .to_owned();
-            let block = self.make_block(
-                layer,
-                PromptPart::History { role },
-                text.origin.clone(),
-                vec![self.make_rung(filled)],
-            );
             let follows = role == MessageRole::Assistant;
+            let (part, shown) = self.mark_example(layer, role, follows, filled);
+            let rungs = vec![self.make_rung(shown)];
+            let block = self.make_block(layer, part, text.origin.clone(), rungs);
             blocks.push(PromptEntry::Block(PromptBlock {
                 id: format!("{}/{}", layer.id, role.name()),
                 follows,
@@ -625,6 +624,29 @@ impl<'a> LayerFiller<'a, '_> {
         }
 
         Ok(blocks)
+    }
+
+    /// Returns the part of the prompt that shows a message of an example turn, and its text there.
+    fn mark_example(
+        &self,
+        layer: &Layer,
+        role: MessageRole,
+        follows: bool,
+        text: String,
+    ) -> (PromptPart, String) {
+        let heading = match layer.heading_text() {
+            heading if heading.is_empty() || follows => String::new(),
+            heading => format!("{heading}\n\n"),
+        };
+        match self.delimiters.format {
+            Format::Flat => (PromptPart::History { role }, text),
+            Format::Xml => (PromptPart::History { role }, heading + &text),
+            Format::Chat | Format::Tools => {
+                let text = self.delimiters.escape_block(&text);
+                let shown = format!("{heading}{}{text}", role_prefix(role));
+                (PromptPart::System, shown)
+            }
+        }
     }
 
     fn fill_context(&self, layer: &'a Layer, items: Vec<SourcedItem>) -> Vec<PromptEntry<'a>> {

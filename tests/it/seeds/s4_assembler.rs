@@ -4,6 +4,7 @@ use agentd::compose::{AssemblyConfig, Counter, PromptAssembler, budgets};
 use agentd::models::{Mode, Reliability, StateDocument, Tier, TokenizerSpec};
 use agentd::{ErrorKind, Pack, SearchPath};
 use indexmap::IndexMap;
+use serde_json::Value;
 
 use crate::support::foreman_pack::{
     MODES, assembler, catalogue_with_mine, config, entry, file, layer_openers, o200k, pack, prompt,
@@ -225,8 +226,8 @@ fn section_9_3_the_example_turn() {
     };
     let prompt = prompt("llama3.2:3b", "architect", &work);
     let (user, assistant) = (
-        file("packs/foreman/example.user.md"),
-        file("packs/foreman/example.assistant.md"),
+        file("packs/foreman/examples/architect.user.md"),
+        file("packs/foreman/examples/architect.assistant.md"),
     );
     let parts = [
         "CRITICAL FORMAT REMINDER:".to_owned(),
@@ -243,6 +244,57 @@ fn section_9_3_the_example_turn() {
         places.iter().all(Option::is_some) && places.is_sorted(),
         "{places:?}"
     );
+}
+
+/// Every mode shows its own example, marked as an example in each format. A chat has no message of it that could be
+/// taken for a turn of the conversation.
+#[test]
+fn section_9_3_the_example_turn_is_marked_in_every_format() {
+    let project = TestProject::new();
+    for mode in MODES {
+        let example = |role: &str| {
+            let text = file(&format!("packs/foreman/examples/{mode}.{role}.md"));
+            text.trim().to_owned()
+        };
+        let flat = format!(
+            "## EXAMPLE TURN\n\nUSER: {}\n\nASSISTANT: {}",
+            example("user"),
+            example("assistant")
+        );
+        let prompt = |format: &str| {
+            let args = [
+                "prompt",
+                mode,
+                "Start",
+                "--pack",
+                "foreman",
+                "--model",
+                "llama3.2:3b",
+            ];
+            project
+                .run(&[&args[..], &["--format", format]].concat())
+                .ok()
+        };
+
+        assert!(prompt("flat").contains(&flat), "{mode}");
+
+        let messages: Vec<Value> = serde_json::from_str(&prompt("chat")).unwrap();
+        let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
+        assert_eq!(roles, ["system", "user"], "{mode}");
+        assert!(messages[0]["content"].as_str().unwrap().contains(&flat));
+        assert_eq!(messages[1]["content"], "Start");
+
+        let tools: Value = serde_json::from_str(&prompt("tools")).unwrap();
+        assert!(tools["system_prompt"].as_str().unwrap().contains(&flat));
+
+        let xml = prompt("xml");
+        let marked = format!(
+            "<artifact name=\"example/user\">## EXAMPLE TURN\n\n{}</artifact>",
+            example("user")
+        );
+        assert!(xml.contains(&marked), "{mode}: {xml}");
+        assert!(xml.contains("<artifact name=\"example/assistant\">"));
+    }
 }
 
 /// 10.1's `AssemblyConfig`: ten entries, ten turns, and the reminder.

@@ -114,11 +114,11 @@ fn every_example_in_a_prompt_is_a_valid_reply() {
 #[test]
 fn examples_in_the_foreman_prose_are_parsed() {
     let example = std::fs::read_to_string(
-        crate::support::repository().join("packs/foreman/example.assistant.md"),
+        crate::support::repository().join("packs/foreman/examples/architect.assistant.md"),
     )
     .unwrap();
     let response = read("architect", &example);
-    assert_eq!(response.actions.len(), 1);
+    assert_eq!(response.actions.len(), 2);
     assert_eq!(response.actions[0].values["key"], "pim_fatal_flaw");
     assert!(response.message.starts_with("The bolted door"));
 
@@ -143,6 +143,36 @@ fn examples_in_the_foreman_prose_are_parsed() {
         response.actions[1].values["missing"],
         json!(["beat_10", "beat_14"])
     );
+}
+
+/// The example turn of each mode is a complete reply with actions that the mode offers, each with its own free text.
+#[test]
+fn every_mode_has_an_example_turn_without_a_refused_action() {
+    let expected = [
+        ("architect", vec!["save_decision", "write_template"]),
+        ("voice_calibration", vec!["save_decision"]),
+        ("director", vec!["save_decision"]),
+        ("editor", vec!["save_decision"]),
+    ];
+    assert_eq!(expected.each_ref().map(|(mode, _)| *mode), MODES);
+
+    for (mode, actions) in expected {
+        let folder = crate::support::repository().join("packs/foreman/examples");
+        let user = std::fs::read_to_string(folder.join(format!("{mode}.user.md"))).unwrap();
+        let reply = std::fs::read_to_string(folder.join(format!("{mode}.assistant.md"))).unwrap();
+        let response = read(mode, &reply);
+
+        let names: Vec<_> = response.actions.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, actions, "{mode}");
+        assert!(response.complete && response.problems.is_empty(), "{mode}");
+        assert!(response.proposals.is_empty() && response.updates.is_empty());
+        assert_eq!(response.thoughts.len(), 1);
+        assert!(response.message.contains("**Next**") && response.stray.is_empty());
+        assert!(user.lines().count() == 1 && !user.contains('<'), "{mode}");
+
+        let known = grammar(mode);
+        assert!(names.iter().all(|name| known.actions.contains_key(*name)));
+    }
 }
 
 /// The lists in brackets of 7.2, and the types of 8.2.
