@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result};
-use crate::models::{ActionSpec, Tier};
+use crate::models::{ActionSpec, Parameter, Tier, ValueKind};
 use crate::text::escape::escape_text;
 use crate::text::yaml;
 
@@ -27,24 +27,27 @@ pub(super) fn parse_actions(text: &str, origin: &str) -> Result<IndexMap<String,
 }
 
 /// Renders the list of actions: at the full tier with all details, at the medium tier one line each, at the minimal tier
-/// names and parameters only.
+/// names and parameters only. Every tier shows allowed values, because others are refused.
 pub(super) fn available_actions<'a>(
     actions: impl Iterator<Item = (&'a String, &'a ActionSpec)>,
     tier: Tier,
 ) -> String {
     let mut out = "<available_actions>\n".to_owned();
     for (name, action) in actions {
+        let parameters = match list_parameters(action) {
+            none if none.is_empty() => none,
+            some => format!(": {some}"),
+        };
         let _infallible = match tier {
             Tier::Full => write_full(&mut out, name, action),
             Tier::Medium => {
                 let description = escape_text(&action.description);
                 writeln!(
                     out,
-                    "<action type=\"{name}\">{description}: {}</action>",
-                    list_parameters(action)
+                    "<action type=\"{name}\">{description}{parameters}</action>"
                 )
             }
-            Tier::Minimal => writeln!(out, "{name}: {}", list_parameters(action)),
+            Tier::Minimal => writeln!(out, "{name}{parameters}"),
         };
     }
 
@@ -101,11 +104,71 @@ fn write_value(out: &mut String, name: &str, value: &Value) -> std::fmt::Result 
     write!(out, "</{name}>")
 }
 
-/// Returns the parameters on one line; optional ones have a question mark.
+/// Returns the parameters on one line: optional ones have a question mark, and allowed values or a type other than text
+/// follow in parentheses, as in `category (world|voice), content (object), source?`.
 fn list_parameters(action: &ActionSpec) -> String {
     let shown = action.parameters.iter().map(|(name, parameter)| {
         let optional = if parameter.required { "" } else { "?" };
-        format!("{name}{optional}")
+        match describe_values(parameter) {
+            Some(values) => format!("{name}{optional} ({})", escape_text(&values)),
+            None => format!("{name}{optional}"),
+        }
     });
     shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the allowed values of a parameter, or else its type; `None` for any text.
+fn describe_values(parameter: &Parameter) -> Option<String> {
+    if !parameter.one_of.is_empty() {
+        let others = if parameter.other_values { "|…" } else { "" };
+        return Some(parameter.one_of.join("|") + others);
+    }
+
+    match parameter.kind {
+        ValueKind::String => None,
+        ValueKind::Array => Some("list".to_owned()),
+        kind => Some(kind.name().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIONS: &str = "
+actions:
+  save:
+    description: Save <one> thing
+    parameters:
+      kind: {type: string, required: true, enum: [world, voice]}
+      key: {type: string, required: true}
+      tone: {type: string, enum: [dry, warm], other_values: true}
+      body: {type: object, required: true}
+      missing: {type: array, items: string}
+      chapter: {type: integer, required: true}
+  stop:
+    description: Stop
+    parameters: {}
+";
+
+    fn list(tier: Tier) -> String {
+        let actions = parse_actions(ACTIONS, "actions.yaml").unwrap();
+        available_actions(actions.iter(), tier)
+    }
+
+    #[test]
+    fn shorter_lists_show_allowed_values_and_types() {
+        let parameters = "kind (world|voice), key, tone? (dry|warm|…), body (object), missing? (list), chapter (integer)";
+        assert_eq!(
+            list(Tier::Medium),
+            format!(
+                "<available_actions>\n<action type=\"save\">Save &lt;one&gt; thing: {parameters}</action>\n\
+                 <action type=\"stop\">Stop</action>\n</available_actions>"
+            )
+        );
+        assert_eq!(
+            list(Tier::Minimal),
+            format!("<available_actions>\nsave: {parameters}\nstop\n</available_actions>")
+        );
+    }
 }
