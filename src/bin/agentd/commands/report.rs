@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use agentd::models::{
-    Finding, Marker, OperationId, Problem, ProblemCode, State, StepResult, UsageMetrics, dollars,
-    findings_progress,
+    EffectKind, Finding, Marker, OperationId, Problem, ProblemCode, RejectedEffect, State,
+    StepResult, UsageMetrics, dollars, findings_progress,
 };
 use agentd::orchestrator::{TurnReport, VerdictOverride};
 
@@ -66,10 +66,10 @@ pub(super) fn print_turn(report: &TurnReport) {
         .filter(|step| !is_findings_list(step))
         .for_each(print_step);
     for proposal in &report.proposals {
-        terminal::eprint_row(
-            "refused",
-            format_args!("{}: {}", proposal.what, proposal.reason),
-        );
+        terminal::eprint_row("refused", describe_refusal(proposal));
+    }
+    if is_all_refused(report) {
+        terminal::warning("everything that the reply asked for was refused");
     }
     for problem in &report.response.problems {
         let (label, text) = problem_row(problem, &report.reply);
@@ -148,6 +148,33 @@ fn quote_line(reply: &str, span: &Range<usize>) -> String {
         format!("\nline {} of the reply: {line}", number + 1)
     }
 }
+
+/// Returns true if a reply asked for actions or updates, and none of them was permitted.
+fn is_all_refused(report: &TurnReport) -> bool {
+    let response = &report.response;
+    let asked = response.actions.len() + response.updates.len() + response.proposals.len();
+    let mut refused = report.proposals.iter();
+    asked == report.proposals.len() && refused.any(|effect| effect.what != EffectKind::Review)
+}
+
+/// Returns a refused effect with the reason, and the start of its text on the next line.
+pub(super) fn describe_refusal(effect: &RejectedEffect) -> String {
+    let RejectedEffect {
+        what, reason, text, ..
+    } = effect;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.is_empty() {
+        return format!("{what}: {reason}");
+    }
+
+    let shown: String = line.chars().take(MAX_REFUSED_CHARS).collect();
+    let rest = if shown.len() < line.len() { "…" } else { "" };
+    format!("{what}: {reason}\n{shown}{rest}")
+}
+
+/// Maximum length of the text of a refused effect.
+const MAX_REFUSED_CHARS: usize = 200;
 
 /// Maximum length of a quoted line of a reply.
 const MAX_LINE_CHARS: usize = 100;

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentd::Result;
-use agentd::models::{CallReason, Finding, Response, SegmentRef, SessionId, dollars};
+use agentd::apply::apply;
+use agentd::models::{
+    CallReason, Finding, Problem, RejectedEffect, SegmentRef, SessionId, State, dollars,
+};
 use agentd::orchestrator::{CallRecord, TurnRecord, Workspace, format_utc, ledger_text};
 use agentd::store::{SqliteStore, Store};
 use diffy::{DiffOptions, PatchFormatter};
@@ -36,9 +39,8 @@ pub(super) fn run(args: &Args, given: &ShowArgs) -> CommandResult {
         )?;
     } else {
         let workspace = open_workspace(args, &turn);
-        let parsed = workspace.and_then(|workspace| turn.read_again(&workspace, &store));
-        let response = parsed.ok().map(|(response, _)| response);
-        print_turn(&store, &turn, response.as_ref())?;
+        let reading = workspace.and_then(|workspace| TurnReading::new(&workspace, &store, &turn));
+        print_turn(&store, &turn, &reading.unwrap_or_default())?;
     }
     Ok(exit::OK)
 }
@@ -48,11 +50,36 @@ pub(super) fn open_workspace(args: &Args, turn: &TurnRecord) -> Result<Workspace
     project::workspace(args, Some(&turn.started.pack))
 }
 
-/// Prints the record of a turn. `parsed` is its reply as it is parsed now.
+/// Problems and refused effects of a recorded reply, as it is parsed now.
+#[derive(Default)]
+struct TurnReading {
+    problems: Vec<Problem>,
+    refused: Vec<RejectedEffect>,
+}
+
+impl TurnReading {
+    /// Parses the reply of a turn, and decides on its effects without executing any.
+    fn new(workspace: &Workspace, store: &SqliteStore, turn: &TurnRecord) -> Result<Self> {
+        let (response, verdict) = turn.read_again(workspace, store)?;
+        let state = State {
+            mode: Some(turn.started.mode.clone()),
+            ..State::default()
+        };
+        let may_edit_tree = turn.started.shown.is_some();
+        let outcome = apply(&workspace.pack, &state, may_edit_tree, &response, verdict)?;
+
+        Ok(Self {
+            problems: response.problems,
+            refused: outcome.proposals,
+        })
+    }
+}
+
+/// Prints the record of a turn.
 fn print_turn(
     store: &SqliteStore,
     turn: &TurnRecord,
-    parsed: Option<&Response>,
+    reading: &TurnReading,
 ) -> Result<(), terminal::Failure> {
     let started = &turn.started;
     let mut rows = vec![
@@ -109,15 +136,11 @@ fn print_turn(
         .reply(store)
         .map(|(reply, _)| reply)
         .unwrap_or_default();
-    for proposal in parsed.map_or(&[][..], |response| &response.proposals) {
-        rows.push(("refused", format!("{}: {}", proposal.what, proposal.reason)));
+    for effect in &reading.refused {
+        rows.push(("refused", report::describe_refusal(effect)));
     }
-    rows.extend(
-        parsed
-            .map_or(&[][..], |response| &response.problems)
-            .iter()
-            .map(|problem| report::problem_row(problem, &reply)),
-    );
+    let problems = reading.problems.iter();
+    rows.extend(problems.map(|problem| report::problem_row(problem, &reply)));
 
     rows.extend(turn.next.iter().map(|mode| ("next", mode.to_string())));
     rows.extend(
