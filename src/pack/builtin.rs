@@ -1,4 +1,4 @@
-//! Compiled-in files. A test keeps the list in step with the folders.
+//! Compiled-in files. A test compares the list with the folders.
 
 use std::path::Path;
 
@@ -125,28 +125,28 @@ const FILES: &[(&str, &str)] = files![
 pub(crate) const MISSING_VARIABLE: &str =
     include_str!("../../templates/notices/missing-variable.md");
 
-/// Introduction to the request of a change in `<instructions>`; `{{REQUEST}}` is the request.
+/// Introduction to the request of a change in `<instructions>`; `{{REQUEST}}` is replaced by the request.
 pub const REQUEST_NOTICE: &str = include_str!("../../templates/notices/request.md");
 
-/// Introduction to people's notes on a change; `{{NOTES}}` is all of them.
+/// Introduction to the user's notes on a change; `{{NOTES}}` is replaced by all notes.
 pub const NOTES_NOTICE: &str = include_str!("../../templates/notices/notes.md");
 
-/// Notice to an agent whose questions stay unanswered.
+/// Notice to an agent whose questions were not answered.
 pub const UNANSWERED_NOTICE: &str = include_str!("../../templates/notices/unanswered.md");
 
 /// Initial content of `agentd/project.md`.
 pub const PROJECT_DRAFT: &str = include_str!("../../data/init/project.md");
 
-/// Pack that is used by default.
+/// Name of the default pack.
 pub const DEFAULT_PACK: &str = "sdd";
 
-/// Pack of probes.
+/// Name of the pack that probes use.
 pub const PROBE_PACK: &str = "probe";
 
-/// Pack of `PromptBuilder`.
+/// Name of the pack that `PromptBuilder` uses.
 pub(crate) const BUILDER_PACK: &str = "taskqueue";
 
-/// Files of a new pack; `{{NAME}}` is its name.
+/// Files of a new pack, by path in its folder; `{{NAME}}` is replaced by the pack's name.
 pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("pack.yaml", include_str!("../../data/pack/pack.yaml")),
     ("identity.md", include_str!("../../data/pack/identity.md")),
@@ -156,7 +156,7 @@ pub const PACK_DRAFT: &[(&str, &str)] = &[
     ("repair.md", include_str!("../../data/pack/repair.md")),
 ];
 
-/// Files of the demo project.
+/// Files of the demo project, by path.
 pub const DEMO: &[(&str, &str)] = &[
     ("CHANGELOG.md", include_str!("../../data/demo/CHANGELOG.md")),
     ("README.md", include_str!("../../data/demo/README.md")),
@@ -205,7 +205,7 @@ pub(super) fn names_in(folder: &str) -> impl Iterator<Item = &'static str> + use
         .filter_map(move |(path, _)| path.strip_prefix(folder)?.strip_prefix('/'))
 }
 
-/// Returns the names of the direct subfolders that have a certain compiled-in file.
+/// Returns the names of the direct subfolders of `folder` that contain the compiled-in file `file`.
 pub(super) fn folders_with(folder: &str, file: &str) -> impl Iterator<Item = &'static str> {
     FILES.iter().filter_map(move |(path, _)| {
         let name = path

@@ -23,10 +23,10 @@ use crate::text::yaml::{self, WithPlace};
 /// Supported version of the `pack.yaml` format.
 const SUPPORTED_FORMAT: u64 = 1;
 
-/// Default number of times that a mode may be entered before a person is asked.
+/// Default number of times that a mode may be entered before the session stops for the user.
 const DEFAULT_ROUNDS: u64 = 3;
 
-/// Reads and checks a manifest with all files that it names.
+/// Reads and checks a manifest and all files that it names.
 pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
     let manifest: Manifest = match read {
@@ -52,7 +52,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> Pack
     let artifacts = state_file::read_artifacts(name, &manifest, places, &state, &mut faults);
     let mut skeletons = BTreeMap::new();
 
-    let templates = manifest
+    let has_template_layer = manifest
         .layers
         .iter()
         .any(|layer| layer.value.holds == LayerContent::Template);
@@ -60,7 +60,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> Pack
         faults.check_next(mode, &spec.value, spec.referenced, &manifest);
         faults.check_gate(spec, &manifest, &state, &artifacts);
         faults.check_edits(mode, &spec.value, spec.referenced);
-        if templates {
+        if has_template_layer {
             faults.check_templates(mode, &spec.value, spec.referenced, places);
         }
         faults.read_skeletons(name, &spec.value, spec.referenced, places, &mut skeletons);
@@ -189,7 +189,7 @@ fn named_operations(
         .modes
         .values()
         .filter_map(|spec| spec.value.gate.as_ref());
-    let asked = gates.flat_map(|gate| {
+    let gate_operations = gates.flat_map(|gate| {
         gate.arguments("done")
             .filter_map(|name| Some((OperationId::new(name).ok()?, gate.location())))
             .map(|(operation, location)| (operation, OperationRole::Gate, location))
@@ -197,7 +197,7 @@ fn named_operations(
     places
         .operations()
         .into_iter()
-        .chain(asked)
+        .chain(gate_operations)
         .map(|(operation, role, location)| NamedOperation {
             operation,
             place: faults.place(location),
@@ -278,15 +278,15 @@ impl Faults<'_> {
         }
 
         for (marker, values) in &manifest.markers {
-            let usable = |text: &str| {
+            let is_word = |text: &str| {
                 !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             };
-            if Mode::new(marker.as_str()).is_err() || !usable(marker) || reply::is_reserved(marker)
+            if Mode::new(marker.as_str()).is_err() || !is_word(marker) || reply::is_reserved(marker)
             {
                 self.add(values.referenced, format!("invalid marker name {marker:?}"));
             }
 
-            if values.value.is_empty() || !values.value.iter().all(|value| usable(value)) {
+            if values.value.is_empty() || !values.value.iter().all(|value| is_word(value)) {
                 self.add(
                     values.referenced,
                     format!(
@@ -327,10 +327,10 @@ impl Faults<'_> {
         for (name, used) in &manifest.actions {
             let parameters = actions.get(name).map(|action| action.parameters.keys());
             let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
-            if let Some(odd) = names.find(|name| !is_field_name(name)) {
+            if let Some(invalid) = names.find(|name| !is_field_name(name)) {
                 self.add(
                     used.referenced,
-                    format!("invalid name of an action or parameter: {odd:?}"),
+                    format!("invalid name of an action or parameter: {invalid:?}"),
                 );
             }
 
@@ -406,7 +406,7 @@ impl Faults<'_> {
         });
     }
 
-    /// Checks that a mode with `edits` has permission to edit and runs the operation `files.edit`.
+    /// Checks that a mode with `edits` has permission to edit, and that `edits` and the operation `files.edit` occur together.
     fn check_edits(&mut self, mode: &Mode, spec: &ModeSpec, location: Location) {
         if spec.edits.is_some() && spec.permission != Permission::Edit {
             self.add(
@@ -414,11 +414,19 @@ impl Faults<'_> {
                 format!("`edits` of mode `{mode}` needs `permission: edit`"),
             );
         }
-        if spec.edits.is_some() != spec.after.contains(&OperationId::FilesEdit) {
-            let message = format!(
-                "`edits` of mode `{mode}` needs `files.edit` in its `after`, and the other way round"
+
+        let runs_edit = spec.after.contains(&OperationId::FilesEdit);
+        if spec.edits.is_some() && !runs_edit {
+            self.add(
+                location,
+                format!("`edits` of mode `{mode}` needs `files.edit` in its `after`"),
             );
-            self.add(location, message);
+        }
+        if runs_edit && spec.edits.is_none() {
+            self.add(
+                location,
+                format!("`files.edit` in `after` of mode `{mode}` needs `edits`"),
+            );
         }
     }
 
@@ -444,14 +452,14 @@ impl Faults<'_> {
         }
 
         // An edge to an unknown mode is already reported; do not report its consequences.
-        let known = |target: &NextTarget| match target {
+        let is_known = |target: &NextTarget| match target {
             NextTarget::Mode(mode) => manifest.modes.contains_key(mode),
             NextTarget::Done | NextTarget::Stop => true,
         };
         if !manifest
             .modes
             .values()
-            .all(|spec| spec.value.next.values().all(known))
+            .all(|spec| spec.value.next.values().all(is_known))
         {
             return;
         }
@@ -542,12 +550,12 @@ impl Faults<'_> {
             }
         }
 
-        let total = spec.verdict_required
+        let covers_all_verdicts = spec.verdict_required
             && spec
                 .verdicts
                 .iter()
                 .all(|verdict| spec.next.contains_key(&TurnResult::Verdict(*verdict)));
-        if !total && !spec.next.contains_key(&TurnResult::Otherwise) {
+        if !covers_all_verdicts && !spec.next.contains_key(&TurnResult::Otherwise) {
             self.add(
                 location,
                 format!("`next` of mode `{mode}` does not cover all results; add `otherwise`"),
@@ -571,7 +579,7 @@ impl Faults<'_> {
         location: Location,
         can_be: impl Fn(TurnResult) -> bool,
     ) {
-        for (operation, found) in &spec.evidence {
+        for (operation, outcomes) in &spec.evidence {
             let mut runs = spec.before.iter().chain(&spec.after);
             if !runs.any(|run| run == operation) {
                 let message = format!(
@@ -580,7 +588,7 @@ impl Faults<'_> {
                 self.add(location, message);
             }
 
-            for result in found.values().filter(|result| !can_be(**result)) {
+            for result in outcomes.values().filter(|result| !can_be(**result)) {
                 let message = format!(
                     "`evidence` of mode `{mode}` names {result}, which is not a possible result of the mode"
                 );
@@ -621,7 +629,7 @@ impl Faults<'_> {
         }
 
         for name in &spec.templates {
-            if template::split_name(name).is_none_or(|(_, named)| named != *mode) {
+            if template::split_name(name).is_none_or(|(_, template_mode)| template_mode != *mode) {
                 self.add(
                     location,
                     format!("{name} is not a template of mode `{mode}`"),
@@ -708,14 +716,14 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
     faults
 }
 
-/// Returns true for a valid name of an action or a parameter: it becomes a tag or an attribute in replies.
+/// Returns true for a valid name of an action or a parameter, which replies use as a tag or an attribute.
 fn is_field_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Returns true for an artifact's key: a declared one, or any of the right form if the pack declares none.
+/// Returns true for the key of a declared artifact, or for any valid key if the pack declares no artifacts.
 fn is_status_key(key: &str, artifacts: &IndexMap<String, ArtifactSpec>) -> bool {
     artifacts.contains_key(key) || (artifacts.is_empty() && state_file::is_element_name(key))
 }

@@ -31,11 +31,11 @@ const MAX_PROSE_FILES: usize = 1_000;
 /// Maximum size of a pack's prose in bytes.
 const MAX_PROSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Checks the layers.
+/// Checks the layers of a manifest: names, order, classes, keys, conditions and blocks.
 pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     let mut ids = HashSet::new();
-    let mut held = HashSet::new();
-    let mut before = None;
+    let mut seen_contents = HashSet::new();
+    let mut previous = None;
     for layer in &manifest.layers {
         let place = layer.referenced;
         let value = &layer.value;
@@ -48,7 +48,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         }
 
         if !matches!(value.holds, LayerContent::Text | LayerContent::Turn)
-            && !held.insert(value.holds)
+            && !seen_contents.insert(value.holds)
         {
             faults.add(
                 place,
@@ -56,7 +56,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             );
         }
 
-        if value.holds == LayerContent::Knowledge && before != Some(LayerContent::State) {
+        if value.holds == LayerContent::Knowledge && previous != Some(LayerContent::State) {
             faults.add(
                 place,
                 "the knowledge layer must come right after the state layer, which contains it",
@@ -69,7 +69,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
 
         check_layer_rules(layer, manifest, faults);
         check_layer_names(layer, manifest, faults);
-        before = Some(value.holds);
+        previous = Some(value.holds);
     }
 
     let place = |layer: Option<&WithPlace<Layer>>| {
@@ -86,7 +86,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         );
     }
 
-    if !held.contains(&LayerContent::Template)
+    if !seen_contents.contains(&LayerContent::Template)
         && manifest
             .layers
             .iter()
@@ -104,17 +104,18 @@ fn check_layer_rules(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut
     let place = layer.referenced;
     let value = &layer.value;
 
-    let known = |name: &str, argument: Option<&str>| {
+    let is_known = |name: &str, argument: Option<&str>| {
         argument.is_none()
-            && (LAYER_FACTS.contains(&name) || manifest.variables.iter().any(|known| known == name))
+            && (LAYER_FACTS.contains(&name)
+                || manifest.variables.iter().any(|variable| variable == name))
     };
     value
         .conditions()
-        .for_each(|condition| faults.check_condition(condition, known));
+        .for_each(|condition| faults.check_condition(condition, is_known));
     for (name, fact) in value.choose.iter().flat_map(|choice| &choice.value.values) {
         let unknown = if !manifest.variables.contains(name) {
             format!("`{name}` is not in `variables`")
-        } else if !known(fact, None) {
+        } else if !is_known(fact, None) {
             format!("unknown fact `{fact}`")
         } else {
             continue;
@@ -172,23 +173,23 @@ fn check_layer_names(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut
 
 /// Returns the problem with a layer's class, or with a key that does not fit its content, if there is one.
 fn find_class_fault(layer: &Layer) -> Option<&'static str> {
-    let elastic = layer.class == RetentionClass::Elastic;
+    let is_elastic = layer.class == RetentionClass::Elastic;
     match layer.holds {
         LayerContent::Instructions | LayerContent::Template
             if layer.class != RetentionClass::Pinned =>
         {
-            Some("its class must be `pinned`, because it is never cut")
+            Some("`class` must be `pinned`, because the layer is never truncated")
         }
         LayerContent::Instructions if layer.when.is_some() => {
-            Some("it cannot have `when`, because it is in every prompt")
+            Some("`when` is not allowed, because every prompt has instructions")
         }
         LayerContent::State | LayerContent::Turn
             if !matches!(
                 layer.class,
                 RetentionClass::Pinned | RetentionClass::Required
-            ) && !elastic =>
+            ) && !is_elastic =>
         {
-            Some("its class must be `pinned` or `required`")
+            Some("`class` must be `pinned` or `required`")
         }
         LayerContent::Template
         | LayerContent::Text
@@ -197,17 +198,17 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         | LayerContent::Project
             if layer.heading.is_some() =>
         {
-            Some("it cannot have `heading`; write the heading into the text")
+            Some("`heading` is not allowed; write the heading into the text")
         }
-        LayerContent::History | LayerContent::Knowledge if !elastic => {
-            Some("its class must be `elastic`, because it grows")
+        LayerContent::History | LayerContent::Knowledge if !is_elastic => {
+            Some("`class` must be `elastic`, because the content grows")
         }
         LayerContent::Text | LayerContent::State | LayerContent::Project | LayerContent::Turn
-            if elastic =>
+            if is_elastic =>
         {
             Some("only history, knowledge and context can be elastic")
         }
-        _ if !elastic
+        _ if !is_elastic
             && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) =>
         {
             Some("`floor`, `cap` and `items` are only for elastic layers")
@@ -216,7 +217,7 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
             Some("`prefix` is only for the instructions")
         }
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
-            Some("its heading needs `{name}` with a word before it")
+            Some("`heading` must contain `{name}` with a word before it")
         }
         _ if layer.holds != LayerContent::Artifacts && !layer.blocks.is_empty() => {
             Some("`blocks` is only for artifacts")
@@ -240,21 +241,21 @@ fn names_its_items(layer: &Layer) -> bool {
 
 /// Returns the problem with the files that a layer names, if there is one.
 fn find_file_fault(layer: &Layer) -> Option<&'static str> {
-    let texts = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
-    let turns = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
+    let text_keys = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
+    let turn_keys = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
     match layer.holds {
-        LayerContent::Text if texts != 1 => Some("it needs either `text` or `choose`"),
-        LayerContent::Turn if turns != 2 => Some("it needs `user` and `assistant`"),
-        LayerContent::Text if turns > 0 => {
+        LayerContent::Text if text_keys != 1 => Some("either `text` or `choose` is required"),
+        LayerContent::Turn if turn_keys != 2 => Some("`user` and `assistant` are required"),
+        LayerContent::Text if turn_keys > 0 => {
             Some("`user` and `assistant` are only for `holds: turn`")
         }
         LayerContent::Text => None,
-        LayerContent::Instructions if texts == 0 && turns == 0 => None,
-        _ if texts > 0 || !layer.adds.is_empty() => {
+        LayerContent::Instructions if text_keys == 0 && turn_keys == 0 => None,
+        _ if text_keys > 0 || !layer.adds.is_empty() => {
             Some("`text`, `choose` and `adds` are only for `holds: text`")
         }
         LayerContent::Turn => None,
-        _ if turns > 0 => Some("`user` and `assistant` are only for `holds: turn`"),
+        _ if turn_keys > 0 => Some("`user` and `assistant` are only for `holds: turn`"),
         _ => None,
     }
 }
@@ -268,7 +269,7 @@ pub(super) fn read_texts(
 ) -> BTreeMap<String, ProseText> {
     let mut texts = BTreeMap::new();
     let mut bytes = 0;
-    let mut looked_for = 0;
+    let mut lookups = 0;
     for layer in &manifest.layers {
         for (file, location) in layer.value.placed_files() {
             if !is_prose_file_name(file) {
@@ -279,7 +280,7 @@ pub(super) fn read_texts(
                 continue;
             }
 
-            let named: Vec<String> = if file.contains("{mode}") {
+            let files: Vec<String> = if file.contains("{mode}") {
                 manifest
                     .modes
                     .keys()
@@ -289,7 +290,7 @@ pub(super) fn read_texts(
                 vec![file.to_owned()]
             };
 
-            for (file, tier) in named
+            for (file, tier) in files
                 .iter()
                 .flat_map(|file| Tier::ALL.map(|tier| (file, tier)))
             {
@@ -298,7 +299,7 @@ pub(super) fn read_texts(
                     continue;
                 }
 
-                looked_for += 1;
+                lookups += 1;
                 let found = places.find(&format!("packs/{pack}/{name}"));
                 match found.and_then(|prose| {
                     prose
@@ -317,9 +318,9 @@ pub(super) fn read_texts(
                     Err(error) => faults.add_error(location, &error),
                 }
 
-                // Each file is searched under three names, one per tier, and most exist under one only.
+                // Each file is looked up under one name per tier; most exist under one name only.
                 if texts.len() > MAX_PROSE_FILES
-                    || looked_for > 3 * MAX_PROSE_FILES
+                    || lookups > Tier::ALL.len() * MAX_PROSE_FILES
                     || bytes > MAX_PROSE_BYTES
                 {
                     faults.add(
@@ -340,11 +341,12 @@ pub(super) fn read_texts(
 /// Checks that every placeholder is a variable of the pack or of the text.
 fn check_variables(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {
-        // The front matter of a text may list its own variables.
-        let listed = text.front_matter.variables.is_some();
-        let known =
-            listed || variable.name == PLACEHOLDER || manifest.variables.contains(&variable.name);
-        if !known {
+        // Placeholders of a text that lists its variables are checked when the text is parsed.
+        let has_own_list = text.front_matter.variables.is_some();
+        let is_known = has_own_list
+            || variable.name == PLACEHOLDER
+            || manifest.variables.contains(&variable.name);
+        if !is_known {
             let offset = text
                 .body()
                 .find(&format!("{{{{{}}}}}", variable.name))
@@ -356,7 +358,7 @@ fn check_variables(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_
     }
 }
 
-/// Returns true for a valid path of a prose file: plain segments, ending in `.md`, that cannot leave the pack's folder.
+/// Returns true for a valid path of a prose file: plain segments that cannot leave the pack's folder, ending in `.md`.
 pub(super) fn is_prose_file_name(name: &str) -> bool {
     name.len() <= 200
         && name.ends_with(".md")

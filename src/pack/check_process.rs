@@ -51,16 +51,16 @@ fn check_action(
         faults.warn(
             used.referenced,
             format!("no mode allows the action `{name}`"),
-            "list its `modes`, or remove it",
+            "list the modes that may use it in `modes`, or remove the action",
         );
         return;
     }
 
     let Some(operation) = &used.value.operation else {
-        let explicit = at
+        let is_explicit = at
             .and_then(|at| at.operation.as_ref())
             .is_some_and(|operation| operation.value == NO_OPERATION);
-        if !explicit {
+        if !is_explicit {
             faults.warn(
                 used.referenced,
                 format!("action `{name}` has no operation, so every request for it is refused"),
@@ -74,23 +74,26 @@ fn check_action(
         .and_then(|at| at.operation.as_ref())
         .map_or(used.referenced, |operation| operation.referenced);
 
-    let known = |mode: &&Mode| manifest.modes.contains_key(*mode);
-    let modes: Vec<&Mode> = used.value.modes.iter().filter(known).collect();
-    let lacking: Vec<&Mode> = modes
+    let is_known = |mode: &&Mode| manifest.modes.contains_key(*mode);
+    let modes: Vec<&Mode> = used.value.modes.iter().filter(is_known).collect();
+    let modes_without_operation: Vec<&Mode> = modes
         .iter()
         .copied()
         .filter(|mode| !manifest.modes[*mode].value.after.contains(operation))
         .collect();
-    if !lacking.is_empty() && lacking.len() == modes.len() {
+    if !modes_without_operation.is_empty() && modes_without_operation.len() == modes.len() {
         faults.error(
             place,
             format!("action `{name}` is never executed: none of its modes runs `{operation}`"),
-            format!("add {operation} to `after` of {}", list_modes(&lacking)),
+            format!(
+                "add {operation} to `after` of {}",
+                list_modes(&modes_without_operation)
+            ),
         );
         return;
     }
 
-    for mode in lacking {
+    for mode in modes_without_operation {
         let place = at
             .and_then(|at| at.modes.iter().find(|placed| placed.value == mode.as_str()))
             .map_or(place, |placed| placed.referenced);
@@ -119,7 +122,7 @@ fn check_action(
     }
 }
 
-/// Checks that a mode may write what an action with `files.write` asks for.
+/// Checks that a mode may update every file that an action with `files.write` can write.
 fn check_target(
     name: &str,
     action: &ActionSpec,
@@ -145,7 +148,7 @@ fn check_target(
                 format!(
                     "action `{name}` writes the file `{name}`, which mode `{mode}` may not update"
                 ),
-                format!("{}, or give the action a `target`", hint(name)),
+                format!("{}, or add a parameter `target` to the action", hint(name)),
             );
         }
         return;
@@ -171,11 +174,11 @@ fn check_gate(
     faults: &mut Faults<'_>,
 ) {
     let Ok(rule) = gate.rule() else { return };
-    let runs = |operation: &str| {
-        let mut named = spec.before.iter().chain(&spec.after).chain(&spec.finish);
+    let can_run = |operation: &str| {
+        let mut listed = spec.before.iter().chain(&spec.after).chain(&spec.finish);
         // Files are only written where `updates` allows it.
         let can_write = !spec.updates.is_empty() || operation != OperationId::FilesWrite.as_str();
-        can_write && named.any(|known| known.as_str() == operation)
+        can_write && listed.any(|known| known.as_str() == operation)
     };
     let domain = |name: &str, argument: Option<&str>| match (name, argument) {
         ("turns" | "mode_turns", None) => FactDomain::number(1.0, f64::INFINITY),
@@ -183,7 +186,7 @@ fn check_gate(
         ("failed", None) => FactDomain::one_of(["true", "false"]),
         ("verdict", None) => FactDomain::one_of(spec.verdicts.iter().map(|verdict| verdict.name())),
         ("status", Some(_)) => FactDomain::one_of(ArtifactStatus::ALL.map(ArtifactStatus::name)),
-        ("done", Some(operation)) if runs(operation) => FactDomain::number(1.0, f64::INFINITY),
+        ("done", Some(operation)) if can_run(operation) => FactDomain::number(1.0, f64::INFINITY),
         ("done", Some(_)) => FactDomain::Unknown,
         ("marker", Some(marker)) => match manifest.markers.get(marker) {
             Some(values) => FactDomain::one_of(values.value.iter().map(String::as_str)),
@@ -196,16 +199,19 @@ fn check_gate(
     let gate_at = gate.location();
     let missing: Vec<&str> = gate
         .arguments("done")
-        .filter(|operation| !runs(operation))
+        .filter(|operation| !can_run(operation))
         .collect();
 
     for operation in &missing {
-        let message = format!(
-            "the gate of `{mode}` needs done(\"{operation}\"), but the mode does not run it"
-        );
         let is_listed = spec.after.iter().any(|known| known.as_str() == *operation);
+        let reason = if is_listed {
+            "but the mode has no `updates`"
+        } else {
+            "but the mode does not run it"
+        };
+        let message = format!("the gate of `{mode}` needs done(\"{operation}\"), {reason}");
         let hint = if is_listed {
-            format!("list the files that replies may write in `updates` of `{mode}`")
+            format!("`updates` of `{mode}` must list the files that replies may write")
         } else {
             format!(
                 "add {operation} to `after` of `{mode}`, or name an operation that the mode runs"
@@ -217,12 +223,13 @@ fn check_gate(
         } else {
             faults.error(
                 gate_at,
-                format!("{message}, so the process never leaves it"),
+                format!("{message}, so the process never leaves the mode"),
                 hint,
             );
         }
     }
 
+    // Comparisons with an operation of `missing` are already reported.
     for comparison in reach.impossible.iter().filter(|comparison| {
         let is_about = |operation: &&str| comparison.contains(&format!("done(\"{operation}\")"));
         !missing.iter().any(is_about)
@@ -248,7 +255,7 @@ fn check_layer_condition(
     let Ok(rule) = condition.rule() else { return };
     let domain = |name: &str, _: Option<&str>| {
         if manifest.variables.iter().any(|variable| variable == name) {
-            return FactDomain::Given;
+            return FactDomain::Supplied;
         }
 
         match name {
@@ -306,25 +313,27 @@ fn check_patterns(mode: &Mode, places: &ManifestPlaces, faults: &mut Faults<'_>)
                     "`artifacts` of mode `{mode}`: {:?} matches no file",
                     pattern.value
                 ),
-                "write a path inside the session's folder, with `*` only in its last name",
+                "write a path inside the session's folder, with `*` only in the file name",
             );
         }
     }
 }
 
-/// Returns true if a part of a pattern can match a name of a plain relative path.
+/// Returns true if a segment of a pattern can match a segment of a plain relative path.
 fn is_update_segment(segment: &str) -> bool {
     let is_plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'*');
     !segment.is_empty() && !segment.starts_with('.') && segment.bytes().all(is_plain)
 }
 
-/// Checks that something writes what a reply may update.
+/// Checks that a mode with `updates` runs `files.write`.
 fn check_updates(mode: &Mode, spec: &ModeSpec, place: Location, faults: &mut Faults<'_>) {
     if !spec.updates.is_empty() && !spec.after.contains(&OperationId::FilesWrite) {
         faults.error(
             place,
-            format!("updates of mode `{mode}` are never written: it does not run `files.write`"),
+            format!(
+                "`updates` of mode `{mode}` has no effect: the mode does not run `files.write`"
+            ),
             format!("add files.write to `after` of `{mode}`"),
         );
     }

@@ -33,8 +33,9 @@ pub(super) fn check_prose(
         for tier in Tier::ALL {
             let prose =
                 ModeProse::collect(mode, &spec.value, tier, manifest, texts, skeletons, places);
-            let lacks = prose.check(mode, &spec.value, spec.referenced, manifest, at, faults);
-            if lacks {
+            let has_gaps = prose.check(mode, &spec.value, spec.referenced, manifest, at, faults);
+            // A gap is reported once, at the largest tier that has it.
+            if has_gaps {
                 break;
             }
         }
@@ -72,7 +73,7 @@ fn check_placeholders(text: &ProseText, manifest: &Manifest, faults: &mut Faults
 struct ModeProse<'a> {
     tier: Tier,
     bodies: Vec<String>,
-    /// First of the texts, as the place of problems about missing prose.
+    /// First text, used as the place of problems about missing prose; `None` if the mode has no text.
     first: Option<&'a ProseText>,
 }
 
@@ -119,7 +120,7 @@ impl<'a> ModeProse<'a> {
         self.bodies.iter().any(|body| body.contains(text))
     }
 
-    /// Returns true if the prose has a tag, under its name or an alias of the pack.
+    /// Returns true if the prose contains a tag or one of its aliases.
     fn has_tag(&self, tag: &str, manifest: &Manifest) -> bool {
         let others = manifest
             .tags
@@ -145,7 +146,7 @@ impl<'a> ModeProse<'a> {
             Tier::Full => String::new(),
             tier => format!(" at the {} tier", tier.name()),
         };
-        let mut lacks = false;
+        let mut has_gaps = false;
         for marker in &spec.markers {
             let Some(values) = manifest.markers.get(marker) else {
                 continue;
@@ -154,7 +155,7 @@ impl<'a> ModeProse<'a> {
                 continue;
             }
 
-            lacks = true;
+            has_gaps = true;
             let place = at
                 .mode(mode)
                 .and_then(|at| at.markers.iter().find(|placed| placed.value == *marker))
@@ -168,7 +169,7 @@ impl<'a> ModeProse<'a> {
         }
 
         if spec.verdict_required && !self.has_tag("review", manifest) {
-            lacks = true;
+            has_gaps = true;
             faults.warn(
                 place,
                 format!(
@@ -179,7 +180,7 @@ impl<'a> ModeProse<'a> {
         }
 
         if spec.task_status && !self.has_tag("task_status", manifest) {
-            lacks = true;
+            has_gaps = true;
             faults.warn(
                 place,
                 format!("mode `{mode}` reads the status of tasks, but no text of the mode asks for it{at_tier}"),
@@ -187,10 +188,11 @@ impl<'a> ModeProse<'a> {
             );
         }
 
-        lacks | self.check_actions(mode, place, &at_tier, manifest, faults)
+        // Not `||`: actions are checked in any case.
+        has_gaps | self.check_actions(mode, place, &at_tier, manifest, faults)
     }
 
-    /// Reports actions that the prose neither lists nor names.
+    /// Reports actions that the prose neither lists nor names; returns true if there is one.
     fn check_actions(
         &self,
         mode: &Mode,
@@ -204,7 +206,7 @@ impl<'a> ModeProse<'a> {
             return false;
         }
 
-        // Findings are also read from the documents of a reply, so prose may ask for those alone.
+        // Findings are also read from the documents of a reply, so prose need not name the action for them.
         let has_documents = !manifest.modes[mode].value.updates.is_empty();
         let is_optional =
             |used: &ActionUse| has_documents && used.operation == Some(OperationId::FindingsNote);
@@ -238,7 +240,7 @@ impl<'a> ModeProse<'a> {
 
 /// Returns the files of a layer in a mode.
 fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
-    let own = [&layer.text, &layer.user, &layer.assistant]
+    let direct = [&layer.text, &layer.user, &layer.assistant]
         .into_iter()
         .flatten()
         .map(|file| file.value.as_str());
@@ -250,7 +252,8 @@ fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
         .flatten()
         .map(|file| file.value.as_str());
 
-    own.chain(chosen)
+    direct
+        .chain(chosen)
         .chain(added)
         .map(|file| file_for(file, mode))
         .collect()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::rule::{Rule, RuleFacts, RuleFault};
 use crate::text::yaml::WithPlace;
 
-/// A rule and its place in the manifest. An unparsable one never holds and prevents its pack from loading.
+/// A rule and its place in the manifest. A rule that cannot be parsed never holds, and its pack does not load.
 #[derive(Clone)]
 pub struct ManifestRule {
     written: WithPlace<String>,
@@ -21,7 +21,7 @@ impl ManifestRule {
         self.rule.as_ref().is_ok_and(|rule| rule.holds(facts))
     }
 
-    /// Returns the condition as it is written.
+    /// Returns the text of the condition.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.written.value

@@ -17,7 +17,7 @@ pub struct DelimiterLines {
     lines: HashSet<String>,
     /// Starts of lines, normalized.
     starts: Vec<String>,
-    /// All of them by their first character, as a quick filter: most lines of a value start with another one.
+    /// `lines` and `starts` by first character. A quick filter: most lines of a value start with another character.
     by_first: Vec<(char, Vec<String>)>,
 }
 
@@ -28,7 +28,7 @@ impl DelimiterLines {
         layers: &[Layer],
         texts: &BTreeMap<String, ProseText>,
     ) -> Self {
-        let whole = |line: &str| {
+        let normalize_whole = |line: &str| {
             normalize(line)
                 .trim_end_matches(is_trailing_mark)
                 .to_owned()
@@ -37,26 +37,38 @@ impl DelimiterLines {
         let first_lines = texts
             .values()
             .filter_map(|text| text.body().trim_start().lines().next());
-        delimiters
-            .lines
-            .extend(first_lines.filter(|line| line.starts_with('#')).map(whole));
+        delimiters.lines.extend(
+            first_lines
+                .filter(|line| line.starts_with('#'))
+                .map(normalize_whole),
+        );
         delimiters.lines.insert("---".to_owned());
-        delimiters.lines.extend(separator.lines().map(whole));
         delimiters
             .lines
-            .extend(sections.iter().map(|section| whole(&format!("#{section}"))));
+            .extend(separator.lines().map(normalize_whole));
+        delimiters.lines.extend(
+            sections
+                .iter()
+                .map(|section| normalize_whole(&format!("#{section}"))),
+        );
 
         for layer in layers {
             let heading = layer.heading_text();
             match heading.split_once("{name}") {
                 Some((before, _)) => delimiters.starts.push(normalize(before)),
-                None => delimiters.lines.extend(heading.lines().map(whole)),
+                None => delimiters
+                    .lines
+                    .extend(heading.lines().map(normalize_whole)),
             }
 
             delimiters.starts.push(normalize(&layer.prefix));
-            delimiters
-                .lines
-                .extend(layer.join.iter().flat_map(|join| join.lines()).map(whole));
+            delimiters.lines.extend(
+                layer
+                    .join
+                    .iter()
+                    .flat_map(|join| join.lines())
+                    .map(normalize_whole),
+            );
 
             if matches!(layer.holds, LayerContent::History | LayerContent::Turn) {
                 delimiters
@@ -135,23 +147,23 @@ fn normalize(line: &str) -> String {
     normalize_if_similar(line, &[String::new()]).unwrap_or_default()
 }
 
-/// Returns the normalized form of a line; `None` as soon as it can neither be nor start with any of the known ones.
+/// Returns the normalized form of a line, or `None` once the line can neither equal nor start with a known delimiter.
 fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
     let mut out = String::new();
-    let mut blank = false;
+    let mut has_pending_space = false;
     for c in line.chars().filter(|c| !is_invisible(*c)) {
         let in_hashes = out == "#";
         match c {
-            _ if c.is_whitespace() => blank = true,
+            _ if c.is_whitespace() => has_pending_space = true,
             '#' if in_hashes => {}
             _ => {
-                if std::mem::take(&mut blank) && !out.is_empty() && !in_hashes {
+                if std::mem::take(&mut has_pending_space) && !out.is_empty() && !in_hashes {
                     out.push(' ');
                 }
                 out.extend(c.to_lowercase());
-                let alike =
+                let can_match =
                     |known: &String| known.starts_with(&out) || out.starts_with(known.as_str());
-                if !known.iter().any(alike) {
+                if !known.iter().any(can_match) {
                     return None;
                 }
             }

@@ -113,7 +113,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds the error of a file that the manifest names, at the place in that file if it has one.
+    /// Adds an error about a file that the manifest names: at the place of the error, or else at `location`.
     pub(super) fn add_error(&mut self, location: Location, error: &Error) {
         match error.place() {
             Some(place) => self.add_at(place.clone(), error.message().to_owned()),
@@ -135,6 +135,7 @@ impl<'a> Faults<'a> {
                     1,
                     condition.location(),
                 );
+                // The location of a quoted scalar is its opening quote.
                 let before = place.text.chars().nth(place.column.saturating_sub(1));
                 let quote = usize::from(matches!(before, Some('"' | '\'')));
                 place.column += quote + condition.text()[..fault.offset].chars().count();

@@ -12,11 +12,11 @@ use crate::text::yaml::{self, WithPlace};
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FrontMatter {
-    /// Agent; must match the file name.
+    /// Name of the agent; must match the file name.
     pub(crate) agent: Option<WithPlace<String>>,
     /// Mode; must match the file name.
     pub(crate) phase: Option<WithPlace<String>>,
-    /// Variables that the template may use. Without a list they are detected.
+    /// Variables that the template may use; `None` to detect them.
     pub(crate) variables: Option<Vec<WithPlace<VariableSpec>>>,
     /// Name for display.
     pub name: Option<String>,
@@ -31,7 +31,7 @@ pub struct FrontMatter {
 }
 
 /// An entry of `variables`: a bare name, or `{name: …, required: …}`.
-#[expect(missing_docs, reason = "`name` says it by name")]
+#[expect(missing_docs, reason = "`name` needs no explanation")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSpec {
     pub name: String,
@@ -50,7 +50,7 @@ pub(super) fn split_file<'a>(text: &'a str, origin: &str) -> Result<FrontMatterS
         return Err(
             Error::new(ErrorKind::TemplateInvalid, "the front matter is not closed")
                 .with_place(Place::at_line(origin, split.body, 1, 1))
-                .with_hint("end it with a `---` line, or start the file with other text"),
+                .with_hint("end the front matter with a `---` line, or remove its first line"),
         );
     }
     Ok(split)
@@ -108,8 +108,8 @@ fn check_variable<E: de::Error>(
     name: String,
     required: bool,
 ) -> std::result::Result<VariableSpec, E> {
-    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+    let has_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if has_valid_start && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Ok(VariableSpec { name, required });
     }
     Err(E::custom(format!("invalid variable name {name:?}")))

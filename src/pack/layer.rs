@@ -13,13 +13,13 @@ use crate::text::yaml::WithPlace;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
-    /// Name; the ids of its blocks start with it.
+    /// Name of the layer, and prefix of the ids of its blocks.
     pub id: String,
     /// Kind of content.
     pub holds: LayerContent,
-    /// Class that decides when its blocks are shortened or left out.
+    /// Class that decides when blocks of the layer are shortened or omitted.
     pub class: RetentionClass,
-    /// Zone by how often its text changes.
+    /// Cache zone, by how often the text changes.
     pub zone: CacheZone,
     /// Condition for including the layer.
     #[serde(default)]
@@ -45,16 +45,16 @@ pub struct Layer {
     /// Heading in flat text; `{name}` is replaced by the name of a context item.
     #[serde(default)]
     pub heading: Option<String>,
-    /// Prefix of its text in flat text, on the same line.
+    /// Prefix of the content in flat text, on the same line.
     #[serde(default)]
     pub prefix: String,
-    /// Separator before it, instead of the pack's separator.
+    /// Separator before the layer, instead of the pack's separator.
     #[serde(default)]
     pub join: Option<String>,
-    /// Maximum tokens of its prose; checked by `agentd pack check`.
+    /// Maximum tokens of the layer's prose; checked by `agentd pack check`.
     #[serde(default)]
     pub budget: Option<PerTier<u64>>,
-    /// Tokens guaranteed to an elastic layer, as far as it has content.
+    /// Minimum tokens of an elastic layer, unless its content is shorter.
     #[serde(default)]
     pub floor: Option<PerTier<u64>>,
     /// Maximum tokens of an elastic layer.
@@ -66,7 +66,7 @@ pub struct Layer {
     /// Names of blocks that a caller may supply to a layer of artifacts, such as `task`.
     #[serde(default)]
     pub blocks: Vec<String>,
-    /// Categories of knowledge that are taken before all others.
+    /// Categories of knowledge that are included before all others.
     #[serde(default)]
     pub keep: Vec<String>,
 }
@@ -102,9 +102,9 @@ pub enum LayerContent {
     Project,
     /// Artifacts, or any other named texts.
     Artifacts,
-    /// Files.
+    /// Context items that are files of the project.
     Files,
-    /// Thoughts.
+    /// Context items that are remarks from earlier steps.
     Thoughts,
     /// One example turn.
     Turn,
@@ -115,7 +115,7 @@ pub enum LayerContent {
 }
 
 impl LayerContent {
-    /// Returns the kind of context item for a layer of context; `None` for any other.
+    /// Returns the kind of the layer's context items; `None` if the content is not context items.
     #[must_use]
     pub fn context_kind(self) -> Option<ContextKind> {
         match self {
@@ -157,7 +157,7 @@ impl Layer {
 
     /// Returns the files of the layer, each with its place in the manifest.
     pub(super) fn placed_files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
-        let own = [&self.text, &self.user, &self.assistant]
+        let direct = [&self.text, &self.user, &self.assistant]
             .into_iter()
             .flatten()
             .map(|file| (file.value.as_str(), file.referenced));
@@ -171,7 +171,7 @@ impl Layer {
             .flatten()
             .map(|file| (file.value.as_str(), file.referenced));
 
-        own.chain(chosen).chain(added)
+        direct.chain(chosen).chain(added)
     }
 
     /// Returns the conditions of the layer.

@@ -16,35 +16,35 @@ pub struct LintFinding {
     pub rule: &'static str,
     /// Description of the problem.
     pub message: String,
-    /// Line in the file, from 1; `None` if something is missing.
+    /// Line in the file, starting at 1; `None` if the finding concerns the whole template.
     pub line: Option<usize>,
 }
 
-/// Checks a template against its pack's rules.
+/// Checks a template against the rules of its pack.
 #[must_use]
 pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
-    let mut lint = TemplateLinter {
+    let mut linter = TemplateLinter {
         template,
         found: Vec::new(),
     };
     let Some(spec) = pack.modes.get(&template.mode) else {
         let message = format!("pack `{}` has no mode `{}`", pack.name, template.mode);
-        lint.report_missing("mode", message);
-        return lint.found;
+        linter.report_missing("mode", message);
+        return linter.found;
     };
-    lint.check_sections(&pack.sections);
-    lint.check_placeholders(&spec.variables, &pack.variables);
-    lint.check_focus(&spec.focus);
-    lint.check_sentences(
+    linter.check_sections(&pack.sections);
+    linter.check_placeholders(&spec.variables, &pack.variables);
+    linter.check_focus(&spec.focus);
+    linter.check_sentences(
         spec.sentences
             .get(&template.text.name)
             .map_or(&[], Vec::as_slice),
     );
-    lint.check_verdicts(&spec.verdicts);
-    lint.check_other_markers(spec);
-    lint.check_ending();
+    linter.check_verdicts(&spec.verdicts);
+    linter.check_other_markers(spec);
+    linter.check_ending();
 
-    lint.found
+    linter.found
 }
 
 struct TemplateLinter<'a> {
@@ -87,15 +87,16 @@ impl TemplateLinter<'_> {
         }
     }
 
-    /// Checks that every variable of the mode is used, that used ones can be filled, and that none is written with spaces.
-    fn check_placeholders(&mut self, needed: &[String], filled: &[String]) {
+    /// Checks that every required variable is used, that every used variable is known, and that no placeholder is written
+    /// with spaces.
+    fn check_placeholders(&mut self, required: &[String], known: &[String]) {
         let body = self.template.text.body();
         let mut used: Vec<&str> = Vec::new();
         for token in tokens(body) {
             let Token::Variable(name, offset) = token else {
                 continue;
             };
-            if !filled.iter().any(|known| known == name) && !used.contains(&name) {
+            if !known.iter().any(|variable| variable == name) && !used.contains(&name) {
                 self.report_at(
                     "placeholder",
                     format!("unknown variable {{{{{name}}}}}"),
@@ -113,12 +114,15 @@ impl TemplateLinter<'_> {
             .filter(|variable| variable.required)
             .map(|variable| &variable.name);
 
-        for name in needed
+        for name in required
             .iter()
-            .chain(listed.filter(|name| !needed.contains(name)))
+            .chain(listed.filter(|name| !required.contains(name)))
         {
             if !used.contains(&name.as_str()) {
-                self.report_missing("placeholder", format!("{{{{{name}}}}} is not used"));
+                self.report_missing(
+                    "placeholder",
+                    format!("required variable {{{{{name}}}}} is not used"),
+                );
             }
         }
 
@@ -127,10 +131,12 @@ impl TemplateLinter<'_> {
                 continue;
             };
             let name = inner.trim();
-            if name != inner && filled.iter().any(|known| known == name) {
+            if name != inner && known.iter().any(|variable| variable == name) {
                 self.report_at(
                     "placeholder",
-                    format!("{{{{{inner}}}}} is sent as text; write {{{{{name}}}}}"),
+                    format!(
+                        "{{{{{inner}}}}} is not a placeholder and is sent as text; write {{{{{name}}}}}"
+                    ),
                     offset,
                 );
             }
@@ -194,7 +200,7 @@ impl TemplateLinter<'_> {
             if value.contains('|') {
                 self.report_at(
                     "marker",
-                    "an alternation is not a verdict; show one value".to_owned(),
+                    format!("<review>{value}</review> shows several verdicts; show only one"),
                     offset,
                 );
             } else if value.parse::<ReviewResult>().is_err() {
@@ -207,35 +213,29 @@ impl TemplateLinter<'_> {
         }
     }
 
+    /// Checks that the template mentions the other markers that its mode reads, and not `<task_status>` if the mode does
+    /// not read it.
     fn check_other_markers(&mut self, spec: &ModeSpec) {
-        let mut needed = vec!["<thought>"];
-        if let Some(offset) = self
-            .template
-            .text
-            .body()
-            .find("<task_status")
-            .filter(|_| !spec.task_status)
-        {
-            self.report_at(
-                "marker",
-                "<task_status> is not used in this mode".to_owned(),
-                offset,
-            );
-        }
-
+        let mut required = vec!["<thought>"];
         if spec.task_status {
-            needed.extend([
+            required.extend([
                 "<task_status id=",
                 ">COMPLETED</task_status>",
                 ">FAILED</task_status>",
             ]);
+        } else if let Some(offset) = self.template.text.body().find("<task_status") {
+            self.report_at(
+                "marker",
+                "this mode does not read <task_status>; remove it".to_owned(),
+                offset,
+            );
         }
 
         if spec.permission == Permission::ReadOnly {
-            needed.push("<content_update target=");
+            required.push("<content_update target=");
         }
 
-        for marker in needed {
+        for marker in required {
             if !self.body_contains(marker) {
                 self.report_missing("marker", format!("{marker} is not mentioned"));
             }
@@ -255,7 +255,7 @@ impl TemplateLinter<'_> {
     }
 }
 
-/// Returns the text under the heading with a title, up to the next heading of level 1 or 2.
+/// Returns the text between the heading `title` and the next heading of level 1 or 2.
 fn section_text<'a>(body: &'a str, title: &str) -> Option<&'a str> {
     let lines = markdown_lines(body, 1);
     let mut headings = lines

@@ -31,10 +31,12 @@ pub(super) struct Manifest {
     /// Tokens of the window reserved for the reply.
     #[serde(default)]
     pub(super) reserve: Option<PerTier<u64>>,
-    /// Percentage of its room to which an overflowing history is cut, so that its start stays the same for some turns.
+    /// Percentage of its space to which an overflowing history is truncated, so that its start stays the same for some
+    /// turns.
     #[serde(default)]
     pub(super) hysteresis: Option<WithPlace<u8>>,
-    /// Number of times that a mode may be entered, and of turns in it without progress, before a person is asked.
+    /// Number of times that a mode may be entered, and of turns in it without progress, before the session stops
+    /// for the user.
     #[serde(default)]
     pub(super) rounds: Option<WithPlace<u64>>,
     /// Aliases of modes.
@@ -75,7 +77,8 @@ pub struct ActionUse {
     /// Modes that may use it.
     #[serde(default)]
     pub modes: Vec<Mode>,
-    /// Operation that executes it. Without one, or with `none`, requests are listed and not executed.
+    /// Operation that executes it. Without one, or with `none`, requests are recorded but not
+    /// executed.
     #[serde(default, deserialize_with = "operation_or_none")]
     pub operation: Option<OperationId>,
     /// Input of the operation, by the names of its parameters. Without it, all parameters of the action are passed.
@@ -172,31 +175,32 @@ pub struct ModeSpec {
     /// Condition for leaving the mode.
     #[serde(default)]
     pub gate: Option<ManifestRule>,
-    /// Set if a person must approve before the mode begins.
+    /// Set if the user must approve before the mode begins.
     #[serde(default)]
     pub approval: bool,
-    /// Operation results of the previous mode after which a person must approve this one, even with `--auto`.
+    /// Operation results of the previous mode after which the user must approve this mode, even with `--auto`.
     #[serde(default)]
     pub needs_person: IndexMap<OperationId, StepOutcome>,
-    /// Mode to enter after a person's objection; by default this one.
+    /// Mode to enter after the user objects; by default this mode.
     #[serde(default)]
     pub revise: Option<Mode>,
-    /// File whose open questions are shown to a person if the session stays in the mode.
+    /// File whose open questions are shown to the user if the session stays in the mode.
     #[serde(default)]
     pub questions: Option<String>,
-    /// Set if several agents may review in parallel; the most severe verdict counts.
+    /// Set if several agents may review in parallel; the most severe verdict wins.
     #[serde(default)]
     pub panel: bool,
-    /// Set if each task may be a turn.
+    /// Set if each task may be done in a separate turn.
     #[serde(default)]
     pub by_task: bool,
     /// Default request of a turn; `None` for the session's request.
     #[serde(default)]
     pub request: Option<String>,
-    /// Formats of the files that a reply updates, by pattern. A reply that violates one is asked for again.
+    /// Formats of the files that a reply updates, by pattern. A document that violates its format
+    /// leads to a repair request.
     #[serde(default)]
     pub documents: IndexMap<String, Document>,
-    /// By operation and outcome, the result that overrules a better result of the reply.
+    /// Result that overrides a better result of the reply, by operation and outcome.
     #[serde(default)]
     pub evidence: IndexMap<OperationId, IndexMap<StepOutcome, TurnResult>>,
     /// Set if a reply reports the status of tasks.
@@ -214,7 +218,7 @@ pub struct ModeSpec {
     /// Other files that a reply of an agent without tools may change.
     #[serde(default)]
     pub edits: Option<Edits>,
-    /// Skeletons for the template.
+    /// Names of the skeletons for the template.
     #[serde(default)]
     pub skeletons: Vec<String>,
     /// Variables that a template of this mode must use.
@@ -248,7 +252,7 @@ impl ModeSpec {
             .any(|pattern| matches_path(pattern, name))
     }
 
-    /// Returns true if a verdict keeps a session in this mode, which is called `mode`.
+    /// Returns true if a verdict keeps a session in this mode, whose name is `mode`.
     #[must_use]
     pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
         self.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
@@ -273,7 +277,7 @@ pub enum Document {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edits {
-    /// Files of the work tree.
+    /// Files of the working tree.
     Tree,
 }
 

@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::models::{Mode, OperationId};
 use crate::text::yaml::{self, WithPlace};
 
-/// Value of `operation` for an action that is listed and never executed.
+/// Value of `operation` for an action whose requests are recorded but never executed.
 pub(super) const NO_OPERATION: &str = "none";
 
 /// Parts of a manifest that problems refer to.
@@ -49,7 +49,7 @@ pub(super) struct ModePlaces {
 }
 
 impl ManifestPlaces {
-    /// Reads the places of a manifest that was already read without an error.
+    /// Reads the places of a manifest that was already parsed without an error.
     pub(super) fn read(prose: &Prose) -> Self {
         yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid).unwrap_or_default()
     }

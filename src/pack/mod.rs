@@ -75,15 +75,15 @@ use crate::models::{
 };
 
 /// A loaded and checked process.
-#[expect(missing_docs, reason = "`name` says it by name")]
+#[expect(missing_docs, reason = "`name` needs no explanation")]
 #[derive(Clone, Debug)]
 pub struct Pack {
     pub name: String,
     /// Purpose of the process.
     pub description: String,
-    /// Location of its manifest, for display.
+    /// Location of the manifest, for display.
     pub origin: String,
-    /// Owner of its manifest.
+    /// Owner of the manifest.
     pub owner: ProseOwner,
     /// First mode of a session.
     pub start: Mode,
@@ -93,9 +93,10 @@ pub struct Pack {
     pub separator: String,
     /// Tokens of the window reserved for the reply.
     pub reserve: Option<PerTier<u64>>,
-    /// Percentage of its room to which an overflowing history is cut.
+    /// Percentage of its space to which an overflowing history is truncated.
     pub hysteresis: Option<u8>,
-    /// Number of times that a mode may be entered, and of turns in it without progress, before a person is asked.
+    /// Number of times that a mode may be entered, and of turns in it without progress, before the session stops
+    /// for the user.
     pub rounds: u64,
     /// Aliases of modes.
     pub aliases: IndexMap<String, Mode>,
@@ -127,7 +128,7 @@ pub struct Pack {
     pub texts: BTreeMap<String, ProseText>,
     /// Rendered action lists by mode and tier.
     action_lists: HashMap<(Mode, Tier), String>,
-    /// Lines that delimit the parts of its prompts.
+    /// Lines that delimit the parts of prompts.
     pub delimiters: DelimiterLines,
     places: SearchPath,
     /// Folder of prompts that the pack was made from; `None` if it has a manifest.
@@ -143,7 +144,7 @@ fn progress_of(artifact: &ArtifactSpec, key: &str, document: &StateDocument) -> 
 }
 
 impl Pack {
-    /// Loads a pack and checks all of it.
+    /// Loads and checks a pack.
     ///
     /// # Errors
     ///
@@ -152,9 +153,9 @@ impl Pack {
         Self::check(name, places)?.into_pack()
     }
 
-    /// Checks all of a pack and reports errors, which prevent loading, and warnings.
+    /// Checks a pack and reports errors, which prevent loading, and warnings.
     ///
-    /// The existence of its operations depends on the registry, so the report lists them instead of checking them.
+    /// Which operations exist depends on the registry, so the report lists the operations instead of checking them.
     ///
     /// # Errors
     ///

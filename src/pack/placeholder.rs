@@ -16,9 +16,9 @@ pub enum Token<'a> {
 /// Returns the tokens of a text, in order. `\{{NAME}}` is the text `{{NAME}}`.
 pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut from = 0;
-    let mut waiting: Option<Token<'_>> = None;
+    let mut pending: Option<Token<'_>> = None;
     std::iter::from_fn(move || {
-        if let Some(token) = waiting.take() {
+        if let Some(token) = pending.take() {
             return Some(token);
         }
 
@@ -31,17 +31,17 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
             from = text.len();
             return Some(Token::Text(rest));
         };
-        let escaped = text[from..found.start].ends_with('\\');
-        let before = &text[from..found.start - usize::from(escaped)];
+        let is_escaped = text[from..found.start].ends_with('\\');
+        let before = &text[from..found.start - usize::from(is_escaped)];
         from = found.end;
-        waiting = Some(if escaped {
+        pending = Some(if is_escaped {
             Token::Text(&text[found])
         } else {
             Token::Variable(&text[found.start + 2..found.end - 2], found.start)
         });
 
         if before.is_empty() {
-            waiting.take()
+            pending.take()
         } else {
             Some(Token::Text(before))
         }
@@ -63,8 +63,8 @@ fn next_placeholder(text: &str, mut from: usize) -> Option<Range<usize>> {
             .take_while(|&&b| is_name_byte(b))
             .count();
 
-        let named = length > 0 && !bytes[name].is_ascii_digit();
-        if named && bytes[name + length..].starts_with(b"}}") {
+        let is_name = length > 0 && !bytes[name].is_ascii_digit();
+        if is_name && bytes[name + length..].starts_with(b"}}") {
             return Some(name - 2..name + length + 2);
         }
 

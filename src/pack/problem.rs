@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::models::OperationId;
 
 /// A problem that a check of a pack found.
-#[expect(missing_docs, reason = "`severity` says it by name")]
+#[expect(missing_docs, reason = "`severity` needs no explanation")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackProblem {
     pub severity: ProblemSeverity,
@@ -72,13 +72,13 @@ pub struct NamedOperation {
 /// Key of a manifest under which an operation is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationRole {
-    /// `before`: the operation inspects.
+    /// `before`: the operation runs before the prompt is composed.
     Before,
-    /// `after` or `finish`: the operation acts.
+    /// `after` or `finish`: the operation runs after the reply.
     After,
-    /// `operation` of an action: the operation acts if a reply asks for it.
+    /// `operation` of an action: the operation runs if a reply requests the action.
     Action,
-    /// `done(…)` in a gate: the gate depends on its result.
+    /// `done(…)` in a gate: the gate depends on the operation's result.
     Gate,
 }
 

@@ -19,9 +19,9 @@ impl Pack {
     /// Makes a pack for [`PromptBuilder`](crate::compose::PromptBuilder) from a folder of Markdown files, without a
     /// `pack.yaml`.
     ///
-    /// Each `PROMPTS_PACK_NAME.md` is a template, and an identity if PROMPTS_PACK_NAME is a mode's name such as `task-agent`. The other layers are
-    /// those of the shipped pack `taskqueue`, and so are the other names of its identities: `chat_agent_system.md` is
-    /// also found as `supervisor`.
+    /// Each `NAME.md` is a template, and also the identity of the mode NAME if that is a valid mode name, such as
+    /// `task-agent`. The other layers and the aliases of modes are those of the shipped pack `taskqueue`:
+    /// `chat_agent_system.md` is also found as `supervisor`.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Pack {
             return Err(Error::new(ErrorKind::TemplateNotFound, message));
         };
 
-        // Only the layer that names its file by the mode can be filled from the folder.
+        // Of the layers with files, only those with `{mode}` in the name can be filled from the folder.
         let layers: Vec<Layer> = shipped
             .layers
             .iter()
@@ -83,7 +83,7 @@ impl Pack {
     }
 }
 
-/// Returns the shipped aliases between identities of which the folder has one name only, in the direction that fits.
+/// Returns the shipped aliases for which the folder has exactly one of the two names; each points to that name.
 fn keep_aliases<T>(shipped: &Pack, modes: &IndexMap<Mode, T>) -> IndexMap<String, Mode> {
     let mut aliases = IndexMap::new();
     for (alias, mode) in &shipped.aliases {

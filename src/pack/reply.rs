@@ -22,23 +22,23 @@ pub(super) fn is_reserved(name: &str) -> bool {
 }
 
 impl Faults<'_> {
-    /// Checks that each alias of a tag is an unused plain word and that its tag exists.
+    /// Checks that each alias of a tag is a plain word that is not used otherwise, and that the tag exists.
     pub(super) fn check_tags(&mut self, manifest: &Manifest) {
         for (alias, tag) in &manifest.tags {
-            let plain = !alias.is_empty()
+            let is_plain = !alias.is_empty()
                 && alias
                     .bytes()
                     .all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            let taken = is_reserved(&alias.to_ascii_lowercase())
+            let is_taken = is_reserved(&alias.to_ascii_lowercase())
                 || manifest.markers.contains_key(alias)
                 || manifest.actions.contains_key(alias);
-            let twice = manifest
+            let is_duplicate = manifest
                 .tags
                 .keys()
                 .filter(|other| other.eq_ignore_ascii_case(alias))
                 .count()
                 > 1;
-            if !plain || taken || twice {
+            if !is_plain || is_taken || is_duplicate {
                 self.add(tag.referenced, format!("invalid alias of a tag: {alias:?}"));
             }
 
@@ -100,6 +100,7 @@ impl Pack {
             .filter(|name| !actions.contains_key(*name))
             .cloned()
             .collect();
+        // Only a prompt with a history shows the role prefixes of messages, which replies may imitate.
         let speakers = [MessageRole::User, MessageRole::Assistant]
             .iter()
             .filter(|_| self.has_layer(LayerContent::History));

@@ -1,8 +1,8 @@
 //! Rules for conditions in packs: a small expression language without side effects.
 //!
-//! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. Every rule has a
-//! result: of the comparisons with an unknown fact only `!=` holds, and so does `!=` between a number and a text. A fact
-//! alone holds if it is known and not `false`.
+//! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. Evaluation
+//! never fails: if a fact is unknown, or if a number is compared with a text, only `!=` holds. A fact alone holds if it is
+//! known and not `false`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum FactValue {
 }
 
 impl FactValue {
-    /// Parses a value: a number if it is a finite one, otherwise a text.
+    /// Parses a value: a finite number, or else a text.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.parse::<f64>() {
@@ -220,8 +220,8 @@ pub(super) enum FactDomain {
     Unknown,
     /// Any value.
     Anything,
-    /// A value from the caller, which is a number if it parses as one.
-    Given,
+    /// A value from the caller: a number if it can be parsed as one, or else a text.
+    Supplied,
     /// A whole number within bounds.
     Number(f64, f64),
     /// One of some texts.
@@ -243,8 +243,8 @@ impl FactDomain {
     fn allows(&self, operator: RuleOperator, value: &FactValue) -> bool {
         match (self, value) {
             (Self::Unknown, _) => operator == RuleOperator::NotEqual,
-            (Self::Anything, _) | (Self::Given, FactValue::Number(_)) => true,
-            (Self::Given, FactValue::Text(text)) => {
+            (Self::Anything, _) | (Self::Supplied, FactValue::Number(_)) => true,
+            (Self::Supplied, FactValue::Text(text)) => {
                 matches!(operator, RuleOperator::NotEqual | RuleOperator::Contains)
                     || matches!(FactValue::parse(text), FactValue::Text(_))
             }
@@ -269,18 +269,18 @@ impl FactDomain {
         }
     }
 
-    /// Returns true if a fact of this domain can hold alone.
+    /// Returns true if a rule that consists of a fact of this domain can hold.
     fn can_be_known(&self) -> bool {
         match self {
             Self::Unknown => false,
             Self::OneOf(texts) => texts.iter().any(|text| text != "false"),
-            Self::Anything | Self::Given | Self::Number(..) => true,
+            Self::Anything | Self::Supplied | Self::Number(..) => true,
         }
     }
 }
 
-/// Satisfiability of a rule. The analysis is approximate: a rule reported as impossible never holds, but one reported as
-/// possible may be impossible, too.
+/// Satisfiability of a rule. The analysis is approximate: a rule reported as impossible never holds, but a rule
+/// reported as possible may be impossible, too.
 pub(super) struct RuleReach {
     /// False if the rule can never hold.
     pub(super) can_hold: bool,
@@ -308,18 +308,18 @@ impl RuleNode {
         match self {
             // Every part is visited, without short-circuiting, to find all impossible comparisons.
             Self::Any(nodes) => {
-                let judged: Vec<bool> = nodes
+                let results: Vec<bool> = nodes
                     .iter()
                     .map(|node| node.can_hold(domains, impossible))
                     .collect();
-                judged.contains(&true)
+                results.contains(&true)
             }
             Self::All(nodes) => {
-                let judged: Vec<bool> = nodes
+                let results: Vec<bool> = nodes
                     .iter()
                     .map(|node| node.can_hold(domains, impossible))
                     .collect();
-                !judged.contains(&false)
+                !results.contains(&false)
             }
             Self::Not(node) => node.can_fail(domains, impossible),
             Self::Known(operand) => {
@@ -338,10 +338,14 @@ impl RuleNode {
                         compare(Some(left), *operator, Some(right))
                     }
                     (RuleOperand::Literal(value), fact) | (fact, RuleOperand::Literal(value)) => {
-                        let flipped = matches!(left, RuleOperand::Literal(_));
-                        match (fact.split(), flipped && *operator == RuleOperator::Contains) {
+                        let is_flipped = matches!(left, RuleOperand::Literal(_));
+                        // `contains` has no flipped form, so assume that it can hold.
+                        match (
+                            fact.split(),
+                            is_flipped && *operator == RuleOperator::Contains,
+                        ) {
                             (Some((name, argument)), false) => {
-                                let operator = if flipped {
+                                let operator = if is_flipped {
                                     operator.flipped()
                                 } else {
                                     *operator
@@ -505,7 +509,7 @@ impl<'a> RuleParser<'a> {
         };
 
         let token = self.peek();
-        if let Some(text) = quoted(token) {
+        if let Some(text) = strip_quotes(token) {
             self.advance();
             return Ok(RuleOperand::Literal(FactValue::Text(text.to_owned())));
         }
@@ -527,7 +531,7 @@ impl<'a> RuleParser<'a> {
         }
 
         let argument = self.peek();
-        let Some(text) = quoted(argument) else {
+        let Some(text) = strip_quotes(argument) else {
             return Err(fault(self, argument));
         };
         self.advance();
@@ -557,8 +561,8 @@ impl<'a> RuleParser<'a> {
 
     fn advance(&mut self) {
         let token = self.peek();
-        let blank = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
-        self.at += blank + token.len();
+        let spaces = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
+        self.at += spaces + token.len();
     }
 
     fn take_token(&mut self, token: &str) -> bool {
@@ -570,15 +574,15 @@ impl<'a> RuleParser<'a> {
     }
 
     fn fault_here(&self, message: String) -> RuleFault {
-        let blank = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
+        let spaces = self.text[self.at..].len() - self.text[self.at..].trim_start().len();
         RuleFault {
             message,
-            offset: self.at + blank,
+            offset: self.at + spaces,
         }
     }
 }
 
-fn quoted(token: &str) -> Option<&str> {
+fn strip_quotes(token: &str) -> Option<&str> {
     token
         .strip_prefix('"')?
         .strip_suffix('"')
@@ -636,7 +640,7 @@ mod tests {
         let domain = |name: &str, _: Option<&str>| match name {
             "turns" => FactDomain::number(1.0, f64::INFINITY),
             "tier" => FactDomain::one_of(["full", "minimal"]),
-            "depth" => FactDomain::Given,
+            "depth" => FactDomain::Supplied,
             "done" => FactDomain::Unknown,
             _ => FactDomain::Anything,
         };

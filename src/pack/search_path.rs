@@ -1,5 +1,5 @@
-//! The search path of prose files: the project's, then the user's, those in memory, and the compiled-in ones. All prose is
-//! read through this module.
+//! Search path of prose files: the project, the user's configuration folder, memory, and the compiled-in files, in this
+//! order. All prose is read through this module.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of files and folders that are visited in a search.
 const MAX_ENTRIES: usize = 2_000;
 
-/// Folders and files of a project that define what agents are sent and may do.
+/// Folders and files of a project that define prompts and permissions of agents.
 pub const DEFINITIONS: [&str; 5] = [
     "templates/system",
     "agentd/templates",
@@ -37,7 +37,7 @@ pub fn is_definition(path: &str) -> bool {
     })
 }
 
-/// Returns true if a file at one of [`DEFINITIONS`] is read: hidden files and other extensions are not.
+/// Returns true if a file below [`DEFINITIONS`] is read. Hidden files and files with other extensions are ignored.
 #[must_use]
 pub fn is_read_definition(path: &str) -> bool {
     path.split('/').all(is_plain_name)
@@ -54,9 +54,9 @@ pub struct SearchPath {
     pub project: Option<PathBuf>,
     /// The user's configuration folder of this program.
     pub user: Option<PathBuf>,
-    /// The project's files of a commit by path; `None` to read the project's folder.
+    /// Files of the project at a commit, by path; `None` to read the project's folder.
     at_commit: Option<Arc<BTreeMap<String, String>>>,
-    /// Files of the calling program by path.
+    /// Files that the calling program supplies, by path.
     memory: Arc<BTreeMap<String, Cow<'static, str>>>,
     used: Arc<Mutex<UsedFiles>>,
 }
@@ -135,7 +135,7 @@ impl SearchPath {
         }
     }
 
-    /// Returns a search path that uses the project's files of a commit, by path, instead of those in the project's folder.
+    /// Returns a search path that uses `files`, the project's files at a commit by path, instead of the project's folder.
     #[must_use]
     pub fn at_commit(
         project: PathBuf,
@@ -222,7 +222,7 @@ impl SearchPath {
         found
     }
 
-    /// Reads a file to use it, and records that if it is the project's; `None` if there is no file.
+    /// Reads a file, and records it as used if it belongs to the project; `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ impl SearchPath {
     ///
     /// # Errors
     ///
-    /// `FileUnusable` if there are more than a fixed number of files and folders.
+    /// `FileUnusable` if the project has too many definition files and folders.
     pub fn definitions(&self) -> Result<Vec<(String, Result<Prose>)>> {
         let Some(root) = &self.project else {
             return Ok(Vec::new());
@@ -320,11 +320,11 @@ impl SearchPath {
             return Ok(files.iter().map(prose).collect());
         }
 
-        let mut waiting: Vec<String> = DEFINITIONS.map(str::to_owned).into();
+        let mut pending: Vec<String> = DEFINITIONS.map(str::to_owned).into();
 
         let mut found = Vec::new();
         let mut entries = 0;
-        while let Some(origin) = waiting.pop() {
+        while let Some(origin) = pending.pop() {
             let path = root.join(&origin);
             if path.is_dir() {
                 let names = if is_outside(root, &path) {
@@ -333,7 +333,7 @@ impl SearchPath {
                     file::names_in(&path)?
                 };
                 let names = names.into_iter().filter_map(|name| name.into_string().ok());
-                waiting.extend(
+                pending.extend(
                     names
                         .filter(|name| is_plain_name(name))
                         .map(|name| format!("{origin}/{name}")),
@@ -355,11 +355,11 @@ impl SearchPath {
             }
 
             entries += 1;
-            if entries + waiting.len() > MAX_ENTRIES {
+            if entries + pending.len() > MAX_ENTRIES {
                 let message =
                     format!("the project's definitions exceed {MAX_ENTRIES} files and folders");
                 return Err(Error::new(ErrorKind::FileUnusable, message)
-                    .with_hint("check templates/system and agentd/ for circular links"));
+                    .with_hint("check templates/system and agentd/ for circular symlinks"));
             }
         }
 
@@ -367,7 +367,7 @@ impl SearchPath {
         Ok(found)
     }
 
-    /// Returns the names of the direct subfolders, at all places, that have a certain file; sorted.
+    /// Returns the names of the direct subfolders of `folder`, at all places, that contain `file`; sorted.
     #[must_use]
     pub fn folders_with(&self, folder: &str, file: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -377,7 +377,7 @@ impl SearchPath {
                     names.extend(builtin::folders_with(folder, file).map(str::to_owned))
                 }
                 ProseOwner::Project | ProseOwner::User | ProseOwner::Memory => {
-                    let holds = |name: &String| {
+                    let contains_file = |name: &String| {
                         let place = Candidate {
                             path: candidate.path.join(name).join(file),
                             origin: format!("{}/{name}/{file}", candidate.origin),
@@ -386,7 +386,7 @@ impl SearchPath {
                         // An unreadable file is listed, too; using it reports the reason.
                         !matches!(self.peek(&place), Ok(None))
                     };
-                    names.extend(self.names_at(&candidate).into_iter().filter(holds));
+                    names.extend(self.names_at(&candidate).into_iter().filter(contains_file));
                 }
             }
         }
@@ -433,7 +433,7 @@ impl SearchPath {
 ///
 /// # Errors
 ///
-/// `FileUnusable` if the folder or a file cannot be read, or if there are too many.
+/// `FileUnusable` if the folder or a file cannot be read, or if there are too many files.
 pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
     let names: Vec<String> = file::names_in(folder)?
         .into_iter()
@@ -484,7 +484,8 @@ pub(super) fn is_plain_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Returns true for a folder that is not inside the project once symbolic links are resolved. Nothing in it is read.
+/// Returns true for a folder that is outside the project once symlinks are resolved, or cannot be resolved. Such a
+/// folder is not read.
 fn is_outside(root: &Path, folder: &Path) -> bool {
     match (root.canonicalize(), folder.canonicalize()) {
         (Ok(root), Ok(folder)) => !folder.starts_with(root),

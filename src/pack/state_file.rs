@@ -16,7 +16,7 @@ use crate::models::{
 };
 use crate::text::yaml::{self, WithPlace};
 
-/// Pseudo-field of a section that holds artifacts: the list of filled fields.
+/// Pseudo-field of a section that holds artifacts: the list of completed fields.
 const COMPLETED: &str = "completed";
 
 /// Format of `state.yaml`, with the places of its parts.
@@ -61,7 +61,7 @@ pub(super) fn read_state(
         {
             checker.add(
                 section.referenced,
-                format!("two sections hold {source:?}").to_lowercase(),
+                format!("several sections with `holds: {source:?}`").to_lowercase(),
             );
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn read_artifacts(
     {
         checker.add(
             first.referenced,
-            "state.yaml has no section with `holds: artifacts`, so no prompt would list them",
+            "state.yaml has no section with `holds: artifacts`, so no prompt lists the artifacts",
         );
     }
 
@@ -129,7 +129,7 @@ pub(super) fn read_artifacts(
     without_places(file.artifacts)
 }
 
-/// Reads a file of the pack. `None` if there is none, or if it cannot be parsed, which is added to the faults.
+/// Reads a file of the pack. Returns `None` if it does not exist, or after adding a fault if it cannot be read or parsed.
 fn read_file<T: DeserializeOwned>(
     pack: &str,
     name: &str,
@@ -160,7 +160,7 @@ fn without_places<K: std::hash::Hash + Eq, V>(map: IndexMap<K, WithPlace<V>>) ->
         .collect()
 }
 
-/// Adds problems at places of one file.
+/// Checks the parts of one file and adds problems at their places.
 struct FileChecker<'a, 'f, 'p> {
     prose: &'a Prose,
     faults: &'f mut Faults<'p>,
@@ -177,7 +177,7 @@ impl FileChecker<'_, '_, '_> {
         if !is_element_name(name) {
             self.add(
                 location,
-                format!("{name:?} is not a name: lower case letters, digits and `_`"),
+                format!("invalid name {name:?}; expected lowercase letters, digits and `_`"),
             );
         }
     }
@@ -195,14 +195,20 @@ impl FileChecker<'_, '_, '_> {
         if kinds.into_iter().filter(|is_kind| *is_kind).count() != 1 {
             self.add(
                 location,
-                format!("section `{name}` needs one of `fields`, `list` and `holds`"),
+                format!("section `{name}` needs exactly one of `fields`, `list` and `holds`"),
             );
         }
         let holds_artifacts = spec.holds == Some(SectionSource::Artifacts);
-        if holds_artifacts != spec.element.is_some() {
+        if holds_artifacts && spec.element.is_none() {
             self.add(
                 location,
-                format!("section `{name}`: `element` belongs to `holds: artifacts`"),
+                format!("section `{name}`: `holds: artifacts` needs `element`"),
+            );
+        }
+        if !holds_artifacts && spec.element.is_some() {
+            self.add(
+                location,
+                format!("section `{name}`: `element` is only for `holds: artifacts`"),
             );
         }
 
@@ -236,7 +242,7 @@ impl FileChecker<'_, '_, '_> {
             .chain(&value.omit);
         for name in names {
             if !spec.sections.contains_key(name) {
-                self.add(location, format!("there is no section `{name}`"));
+                self.add(location, format!("unknown section `{name}`"));
             }
         }
         for name in &value.summarized {
@@ -263,11 +269,12 @@ impl FileChecker<'_, '_, '_> {
         let location = artifact.referenced;
         let spec = &artifact.value;
         self.check_element(location, name);
-        if spec.not_started().key() != name {
+        let expected_key = spec.not_started().key();
+        if expected_key != name {
             self.add(
                 location,
                 format!(
-                    "artifact `{name}` has the title {:?}: the key must match it",
+                    "artifact `{name}` has the title {:?}, so its key must be `{expected_key}`",
                     spec.title
                 ),
             );
@@ -287,10 +294,16 @@ impl FileChecker<'_, '_, '_> {
                 );
             }
         }
-        if spec.file.is_some() == spec.fields.is_empty() {
+        if spec.file.is_some() && spec.fields.is_empty() {
             self.add(
                 location,
-                format!("artifact `{name}`: `file` and `fields` belong together"),
+                format!("artifact `{name}` has a `file` but no `fields`"),
+            );
+        }
+        if spec.file.is_none() && !spec.fields.is_empty() {
+            self.add(
+                location,
+                format!("artifact `{name}` has `fields` but no `file`"),
             );
         }
 

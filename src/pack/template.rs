@@ -26,7 +26,7 @@ pub struct SystemTemplateMetadata {
     pub agent: String,
     /// Mode, such as `plan`.
     pub phase: String,
-    /// List of variables detected/required in the template.
+    /// Variables that the template uses, or those that its front matter lists.
     pub variables: Vec<String>,
 }
 
@@ -35,8 +35,8 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// `TemplateInvalid` with the place, for broken or contradicting front matter and for placeholders that a
-    /// `variables` list does not name.
+    /// `TemplateInvalid` with the place, for front matter that is broken or contradicts the file name, and for
+    /// placeholders that a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
         let (agent, mode) = split_name(name).ok_or_else(|| {
             Error::new(
@@ -48,9 +48,9 @@ impl Template {
 
         let text = ProseText::read(name, prose).map_err(|error| match error.place() {
             Some(_) => error,
-            None => {
-                error.with_hint("start from a built-in one: `agentd template show MODE --built-in`")
-            }
+            None => error.with_hint(
+                "start from a built-in template: `agentd template show MODE --built-in`",
+            ),
         })?;
         let template = Self {
             agent: agent.to_owned(),
@@ -108,7 +108,7 @@ impl Template {
 /// Splits `BASE-plan` into agent and mode; `None` for an invalid template name.
 pub(super) fn split_name(name: &str) -> Option<(&str, Mode)> {
     let (agent, mode) = name.split_once('-')?;
-    let upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-    let usable = !agent.is_empty() && agent.bytes().all(upper);
-    Some((agent, Mode::new(mode).ok().filter(|_| usable)?))
+    let is_upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    let is_valid_agent = !agent.is_empty() && agent.bytes().all(is_upper);
+    Some((agent, Mode::new(mode).ok().filter(|_| is_valid_agent)?))
 }

@@ -1,4 +1,4 @@
-//! Finds system templates: first the agent's own at every place, then BASE at every place.
+//! Finds system templates: first the agent's template at every place, then BASE at every place.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -150,12 +150,12 @@ impl Templates {
 
     fn search(&self, stem: &str, mode: &Mode) -> Result<FoundTemplate> {
         let mut searched = Vec::new();
-        let own = format!("{stem}-{mode}");
+        let agent_name = format!("{stem}-{mode}");
         let base = format!("BASE-{mode}");
-        let names = if own == base {
+        let names = if agent_name == base {
             vec![&base]
         } else {
-            vec![&own, &base]
+            vec![&agent_name, &base]
         };
 
         for name in names {
@@ -168,7 +168,7 @@ impl Templates {
                     continue;
                 };
                 let template = Template::read(name, &prose)?;
-                let fallback = *name != own;
+                let fallback = *name != agent_name;
                 let shadowed = if fallback {
                     None
                 } else {

@@ -25,8 +25,8 @@ pub struct ProseText {
     pub file: String,
     /// Offset of the body in the file.
     body_start: usize,
-    /// Set if it has no placeholder, not even an escaped one.
-    plain: bool,
+    /// Set if the body has no placeholder, not even an escaped one.
+    is_plain: bool,
     /// Variables in order of first use, or those of the front matter if it lists any.
     pub variables: Vec<VariableSpec>,
 }
@@ -39,8 +39,8 @@ impl ProseText {
     /// `TemplateInvalid` with the place, for broken front matter, for a file without prose, and for placeholders that
     /// a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
-        let cut = front_matter::split_file(&prose.text, &prose.origin)?;
-        let front_matter = match cut.yaml {
+        let split = front_matter::split_file(&prose.text, &prose.origin)?;
+        let front_matter = match split.yaml {
             Some(head) => front_matter::parse_front_matter(head, &prose.origin)?,
             None => FrontMatter::default(),
         };
@@ -50,8 +50,8 @@ impl ProseText {
             origin: prose.origin.clone(),
             front_matter,
             file: prose.text.clone().into_owned(),
-            body_start: prose.text.len() - cut.body.len(),
-            plain: !cut.body.contains("{{"),
+            body_start: prose.text.len() - split.body.len(),
+            is_plain: !split.body.contains("{{"),
             variables: Vec::new(),
         };
 
@@ -72,14 +72,14 @@ impl ProseText {
     /// Returns true if the text has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.plain
+        self.is_plain
     }
 
     /// Returns the front matter without its fences; empty if there is none.
     pub(super) fn head(&self) -> &str {
         front_matter::split_file(&self.file, &self.origin)
             .ok()
-            .and_then(|cut| cut.yaml)
+            .and_then(|split| split.yaml)
             .unwrap_or_default()
     }
 
@@ -89,7 +89,7 @@ impl ProseText {
         Place::at_offset(self.origin.clone(), &self.file, self.body_start + offset)
     }
 
-    /// Returns true if a variable must have a value, which is the default for unlisted ones.
+    /// Returns true if a variable must have a value. A variable that is not listed must have one.
     #[must_use]
     pub fn requires(&self, name: &str) -> bool {
         self.variables

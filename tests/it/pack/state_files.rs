@@ -30,12 +30,12 @@ fn faults_of_state_files_have_their_place() {
         (
             "sections: {a: {}}\n",
             "1:15",
-            "needs one of `fields`, `list` and `holds`",
+            "needs exactly one of `fields`, `list` and `holds`",
         ),
         (
             "sections:\n  A b: {fields: {x: text}}\n",
             "2:8",
-            "\"A b\" is not a name",
+            "invalid name \"A b\"",
         ),
         (
             "sections:\n  a:\n    fields: {x: colour}\n",
@@ -45,12 +45,17 @@ fn faults_of_state_files_have_their_place() {
         (
             "sections:\n  a: {holds: knowledge}\n  b: {holds: knowledge}\n",
             "3:6",
-            "two sections hold knowledge",
+            "several sections with `holds: knowledge`",
         ),
         (
             "sections:\n  a: {holds: artifacts}\n",
             "2:6",
-            "`element` belongs to `holds: artifacts`",
+            "`holds: artifacts` needs `element`",
+        ),
+        (
+            "sections:\n  a: {fields: {x: text}, element: item}\n",
+            "2:6",
+            "`element` is only for `holds: artifacts`",
         ),
         (
             "sections:\n  a: {fields: {x: text}, medium: [y]}\n",
@@ -75,7 +80,7 @@ fn faults_of_state_files_have_their_place() {
         (
             "sections:\n  a: {fields: {x: text}}\nmodes: {go: {shown: [b]}}\n",
             "3:13",
-            "there is no section `b`",
+            "unknown section `b`",
         ),
         (
             "sections:\n  a: {fields: {x: text}}\nmodes: {go: {summarized: [a]}}\n",
@@ -116,13 +121,19 @@ fn faults_of_artifact_files_have_their_place() {
             state,
             "artifacts:\n  plan: {title: Plan, file: plan.md}\n",
             "2:9",
-            "`file` and `fields` belong together",
+            "artifact `plan` has a `file` but no `fields`",
+        ),
+        (
+            state,
+            "artifacts:\n  plan: {title: Plan, fields: {goal: {title: Goal}}}\n",
+            "2:9",
+            "artifact `plan` has `fields` but no `file`",
         ),
         (
             state,
             "artifacts:\n  plan: {title: The Plan}\n",
             "2:9",
-            "the key must match it",
+            "so its key must be `the_plan`",
         ),
         (
             state,

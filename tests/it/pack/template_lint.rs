@@ -63,7 +63,7 @@ fn each_missing_part_is_named() {
                 &name,
                 &text,
                 &placeholder,
-                &format!("{placeholder} is not used"),
+                &format!("required variable {placeholder} is not used"),
             );
         }
 
@@ -142,9 +142,9 @@ fn unexpected_content_is_named_with_its_line() {
     assert_eq!(run.code, 1);
 
     let expected = [
-        "templates/system/BASE-plan.md:16: {{ SKELETON }} is sent as text; write {{SKELETON}} (placeholder)",
+        "templates/system/BASE-plan.md:16: {{ SKELETON }} is not a placeholder and is sent as text; write {{SKELETON}} (placeholder)",
         "templates/system/BASE-plan.md:14: <review>REJECTED</review> is not a verdict of this mode (marker)",
-        "templates/system/BASE-plan.md:15: an alternation is not a verdict; show one value (marker)",
+        "templates/system/BASE-plan.md:15: <review>PASS|REJECTED</review> shows several verdicts; show only one (marker)",
     ];
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines[..3], expected);
@@ -186,7 +186,7 @@ fn likely_mistakes_are_named() {
     .unwrap();
     let run = project.run(&["template", "check"]);
     let expected = [
-        "templates/system/BASE-plan.md: {{TASKS}} is not used (placeholder)",
+        "templates/system/BASE-plan.md: required variable {{TASKS}} is not used (placeholder)",
         "templates/system/LOCAL-plan.md:1: unknown variable {{PROJECT_STRUCTRE}} (placeholder)",
         "templates/system/BASE-plam.md: pack `sdd` has no mode `plam` (mode)",
         "templates/system/base-plan.md: invalid template name \"base-plan\" (readable)",
@@ -221,8 +221,8 @@ fn likely_mistakes_are_named() {
     for words in [
         "CODEX-challenge.md: missing sentence: You MUST output <review>PASS</review> or <review>NEEDS_REVISION</review> (sentence)",
         "<review>FAIL</review> is not a verdict (marker)",
-        "<task_status> is not used in this mode (marker)",
-        "{{  TASKS }} is sent as text; write {{TASKS}} (placeholder)",
+        "this mode does not read <task_status>; remove it (marker)",
+        "{{  TASKS }} is not a placeholder and is sent as text; write {{TASKS}} (placeholder)",
         "the last paragraph does not refer to <instructions> (ending)",
     ] {
         assert!(

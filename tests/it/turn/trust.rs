@@ -521,7 +521,7 @@ fn link_cycle_does_not_hang() {
     }
     project
         .run(&["trust"])
-        .fails(3, &["exceed 2000 files", "circular links"]);
+        .fails(3, &["exceed 2000 files", "circular symlinks"]);
 }
 
 /// A worktree contains edits of an agent: instruction files there are not the trusted ones.
