@@ -1,7 +1,7 @@
 //! `PromptAssembler`: prompts of one pack for any model, from a work order, a history and a message.
 //!
-//! Its names are those of the specification of Writers Factory, which it serves. Other code knows only the sections that a
-//! pack declares.
+//! Its types and fields have the names of the Writers Factory specification. The rest of the crate knows only the sections
+//! that a pack declares.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,7 +26,7 @@ const PROJECT: &str = "project";
 const ACTIVE_CONTEXT: &str = "active_context";
 
 /// Model, mode and limits of one assembled prompt.
-#[expect(missing_docs, reason = "the other fields say it by name")]
+#[expect(missing_docs, reason = "the other names need no explanation")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssemblyConfig {
     pub model_id: String,
@@ -37,7 +37,7 @@ pub struct AssemblyConfig {
     pub max_kb_entries: usize,
     /// Maximum number of turns of the history.
     pub max_conversation_turns: usize,
-    /// Rendering; `None` for the pack's. [`Format::Chat`] gives the messages of a chat.
+    /// Rendering; `None` for the pack's default. [`Format::Chat`] renders the messages of a chat.
     pub format: Option<Format>,
 }
 
@@ -55,7 +55,7 @@ impl AssemblyConfig {
     }
 }
 
-/// Knowledge base that an assembler asks for every prompt.
+/// Knowledge base that an assembler queries for every prompt.
 pub trait KnowledgeSource: Send + Sync {
     /// Returns the entries for a project, best first.
     ///
@@ -64,21 +64,21 @@ pub trait KnowledgeSource: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whatever prevents the knowledge base from answering.
+    /// Any error of the knowledge base; the prompt is then not assembled.
     fn context_for(&self, project: &str, limit: usize) -> Result<Vec<KnowledgeEntry>>;
 }
 
-/// A fixed list of entries, best first, is the same for every project.
+/// Fixed list of entries, best first, for every project.
 impl KnowledgeSource for Vec<KnowledgeEntry> {
     fn context_for(&self, _project: &str, _limit: usize) -> Result<Vec<KnowledgeEntry>> {
         Ok(self.clone())
     }
 }
 
-/// State of a novel's work, as the specification names it.
+/// State of the work on a novel, with the names of the specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkOrder {
-    /// Title of the project, empty if it has none yet.
+    /// Title of the project; empty if it has none yet.
     pub project_title: String,
     /// Name of the main character; empty if it is not known.
     pub protagonist_name: String,
@@ -143,7 +143,7 @@ impl fmt::Debug for PromptAssembler {
 #[derive(Debug)]
 struct AssemblerCache {
     pack: Arc<Pack>,
-    stale: bool,
+    is_stale: bool,
     counters: HashMap<String, Arc<Counter>>,
 }
 
@@ -152,12 +152,12 @@ impl PromptAssembler {
     ///
     /// # Errors
     ///
-    /// None that a caller could cause: the shipped catalogue is checked by tests.
+    /// Fails if the shipped catalogue is invalid, which tests rule out.
     pub fn new(pack: Pack, knowledge: impl KnowledgeSource + 'static) -> Result<Self> {
         let catalogue = Catalogue::built_in()?.clone();
         let cache = AssemblerCache {
             pack: Arc::new(pack),
-            stale: false,
+            is_stale: false,
             counters: HashMap::new(),
         };
         Ok(Self {
@@ -197,7 +197,7 @@ impl PromptAssembler {
         )
     }
 
-    /// Assembles a prompt and reports which parts were cut, and why.
+    /// Assembles a prompt and reports which parts were shortened or omitted, and why.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl PromptAssembler {
     /// Clears the cached counts and makes the next prompt read the pack's files again.
     pub fn clear_cache(&self) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.stale = true;
+        cache.is_stale = true;
         cache.counters.clear();
     }
 
@@ -242,8 +242,8 @@ impl PromptAssembler {
         })?;
         pack.mode(&config.mode)?;
         let mut document = work_order.clone();
-        if let Some(active) = active_context {
-            let fields = active
+        if let Some(active_context) = active_context {
+            let fields = active_context
                 .iter()
                 .map(|(name, value)| (name.clone(), Value::String(value.clone())))
                 .collect();
@@ -278,7 +278,11 @@ impl PromptAssembler {
             ..PromptRequest::default()
         };
 
-        log::debug!("a prompt for {} ({} tier)", config.model_id, tier.name());
+        log::debug!(
+            "composing a prompt for {} ({} tier)",
+            config.model_id,
+            tier.name()
+        );
         finish(draft::assemble(&pack, inputs, request)?)
     }
 
@@ -289,9 +293,9 @@ impl PromptAssembler {
         make: impl FnOnce() -> Counter,
     ) -> Result<(Arc<Pack>, Arc<Counter>)> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.stale {
+        if cache.is_stale {
             cache.pack = Arc::new(cache.pack.reloaded()?);
-            cache.stale = false;
+            cache.is_stale = false;
         }
 
         let counter = cache

@@ -1,4 +1,4 @@
-//! Entries of a prompt before the fit: blocks with all of their lengths, and elastic sequences of items.
+//! Entries of a prompt before the fit: blocks with all of their variants, and elastic sequences of items.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,30 @@ use crate::pack::Layer;
 
 /// An entry of the prompt.
 pub(super) enum PromptEntry<'a> {
-    /// A block, included at one of its lengths or left out.
+    /// A block, included as one of its variants or omitted.
     Block(PromptBlock<'a>),
     /// A sequence that is filled with as many items as fit.
     Elastic(ElasticSequence<'a>),
 }
 
-/// A block with all of its lengths.
+/// A block with all of its variants.
 pub(super) struct PromptBlock<'a> {
     pub(super) id: String,
     pub(super) part: PromptPart,
     pub(super) layer: &'a Layer,
     pub(super) source: String,
-    /// Lengths from short to long; the last one is the preferred one, at the model's tier.
-    pub(super) rungs: Vec<BlockRung<'a>>,
-    /// Set if it follows another block of the same layer.
-    pub(super) follows: bool,
-    /// Set if its text is from the pack, so that it needs no escaping.
-    pub(super) own: bool,
-    /// Set if a person named it: it must not be left out.
-    pub(super) named: bool,
+    /// Variants from shortest to longest. The last one, for the model's tier, is preferred.
+    pub(super) variants: Vec<BlockVariant<'a>>,
+    /// Set if the block follows another block of the same layer.
+    pub(super) is_continuation: bool,
+    /// Set if the text comes from the pack, so that it needs no escaping.
+    pub(super) is_pack_text: bool,
+    /// Set if the user named the block, so that it must not be omitted.
+    pub(super) is_named: bool,
 }
 
-/// One length of a block.
-pub(super) struct BlockRung<'a> {
+/// A variant of a block: its text for one tier.
+pub(super) struct BlockVariant<'a> {
     pub(super) tier: Tier,
     pub(super) text: Cow<'a, str>,
     /// Text after an elastic sequence inside the block.
@@ -40,9 +40,9 @@ pub(super) struct BlockRung<'a> {
     pub(super) origin: Option<&'a str>,
 }
 
-/// A sequence of items, of which the best that fit are taken.
+/// A sequence of items, of which as many as fit are included, best first.
 ///
-/// `floor` tokens are reserved for it before optional blocks grow; it never takes more than `cap` tokens.
+/// `floor` tokens are reserved for the sequence before optional blocks grow. It never takes more than `cap` tokens.
 pub(super) struct ElasticSequence<'a> {
     pub(super) layer: &'a Layer,
     pub(super) floor: u64,
@@ -52,18 +52,18 @@ pub(super) struct ElasticSequence<'a> {
 
 /// Items of an elastic sequence.
 pub(super) enum SequenceItems<'a> {
-    /// Turns, oldest first; the newest are taken first.
+    /// Turns, oldest first; the newest are included first.
     Turns {
         turns: &'a [ConversationTurn],
         limit: usize,
     },
-    /// Knowledge entries by rank; their limit depends on the length of the enclosing state.
+    /// Knowledge entries, best first; the limit depends on the tier of the enclosing state.
     Entries {
         entries: &'a [KnowledgeEntry],
         limits: ItemLimits,
         section: KnowledgeSection<'a>,
     },
-    /// Context, in order.
+    /// Context items, in order, with the ids of their blocks.
     Context {
         items: Vec<SourcedItem>,
         ids: Vec<String>,
@@ -72,20 +72,22 @@ pub(super) enum SequenceItems<'a> {
 }
 
 impl<'a> PromptBlock<'a> {
-    /// Adds a longer rung. If its text equals the last one's, only the tier of the last one is raised.
-    pub(super) fn add(&mut self, rung: Option<BlockRung<'a>>) {
-        let Some(rung) = rung else { return };
-        match self.rungs.last_mut() {
-            Some(last) if last.text == rung.text && last.end == rung.end => last.tier = rung.tier,
-            _ => self.rungs.push(rung),
+    /// Adds a longer variant. If its text equals that of the last variant, only the tier of the last variant is raised.
+    pub(super) fn add_variant(&mut self, variant: Option<BlockVariant<'a>>) {
+        let Some(variant) = variant else { return };
+        match self.variants.last_mut() {
+            Some(last) if last.text == variant.text && last.end == variant.end => {
+                last.tier = variant.tier
+            }
+            _ => self.variants.push(variant),
         }
     }
 }
 
 impl PromptEntry<'_> {
-    /// Returns true for a sequence inside the preceding block.
-    pub(super) fn is_inside(&self) -> bool {
-        matches!(self, Self::Elastic(elastic) if elastic.is_inside())
+    /// Returns true for a sequence that is rendered inside the preceding block.
+    pub(super) fn is_inside_block(&self) -> bool {
+        matches!(self, Self::Elastic(elastic) if elastic.is_inside_block())
     }
 
     pub(super) fn layer(&self) -> &Layer {
@@ -96,7 +98,7 @@ impl PromptEntry<'_> {
     }
 }
 
-/// Section of the state in which the knowledge entries are shown.
+/// Section of the state that shows the knowledge entries.
 #[derive(Clone)]
 pub(super) struct KnowledgeSection<'a> {
     pub(super) name: &'a str,
@@ -104,8 +106,8 @@ pub(super) struct KnowledgeSection<'a> {
 }
 
 impl ElasticSequence<'_> {
-    /// Returns true if the sequence is inside the preceding block.
-    pub(super) fn is_inside(&self) -> bool {
+    /// Returns true if the sequence is rendered inside the preceding block, as knowledge is inside the state.
+    pub(super) fn is_inside_block(&self) -> bool {
         matches!(self.items, SequenceItems::Entries { .. })
     }
 
@@ -118,7 +120,7 @@ impl ElasticSequence<'_> {
         }
     }
 
-    /// Returns the maximum number of items to take; `tier` is the length of the enclosing block.
+    /// Returns the maximum number of items to include; `tier` is the tier of the enclosing block's variant.
     pub(super) fn limit(&self, tier: Tier) -> usize {
         match &self.items {
             SequenceItems::Turns { limit, .. } | SequenceItems::Context { limit, .. } => *limit,
@@ -128,11 +130,13 @@ impl ElasticSequence<'_> {
                 if tier == Tier::Minimal || !section.visibility.shows(section.name, tier) {
                     return 0;
                 }
-                let own = self.layer.items.map(|items| items.at(tier));
-                match (tier, limits.entries, own) {
+
+                // At the full tier, the limit of the request replaces that of the pack; otherwise the lower one applies.
+                let pack_limit = self.layer.items.map(|items| items.at(tier));
+                match (tier, limits.entries, pack_limit) {
                     (Tier::Full, Some(limit), _) | (_, Some(limit), None) => limit,
-                    (_, Some(limit), Some(own)) => limit.min(own),
-                    (_, None, own) => own.unwrap_or(usize::MAX),
+                    (_, Some(limit), Some(pack_limit)) => limit.min(pack_limit),
+                    (_, None, pack_limit) => pack_limit.unwrap_or(usize::MAX),
                 }
             }
         }

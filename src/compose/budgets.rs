@@ -9,14 +9,14 @@ use crate::models::{Mode, Tier};
 use crate::pack::{Layer, LayerContent, Pack, file_for};
 
 /// Token count and budget of one layer's prose in one mode at one tier.
-#[expect(missing_docs, reason = "the other fields say it by name")]
+#[expect(missing_docs, reason = "the other names need no explanation")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetRow {
     pub mode: Mode,
     pub tier: Tier,
     /// Id of the layer.
     pub layer: String,
-    /// Tokens of its prose; `None` for a layer whose content comes from the session.
+    /// Tokens of the layer's prose; `None` for a layer whose content comes from the session.
     pub tokens: Option<u64>,
     /// Maximum number of tokens, if the pack sets one.
     pub budget: Option<u64>,
@@ -36,7 +36,7 @@ impl BudgetRow {
 ///
 /// # Errors
 ///
-/// An error of filling the placeholders of a text.
+/// Fails if a placeholder cannot be filled.
 pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
     let mut rows = Vec::new();
     for mode in pack.modes.keys() {
@@ -51,6 +51,7 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
                     }
                 });
 
+                // An elastic layer has no budget; its floor is listed instead.
                 let budget = layer.budget.or(layer.floor).map(|budget| budget.at(tier));
                 if tokens.is_some() || budget.is_some() {
                     rows.push(BudgetRow {
@@ -68,30 +69,29 @@ pub fn budgets(pack: &Pack, counter: &Counter) -> Result<Vec<BudgetRow>> {
     Ok(rows)
 }
 
-/// Returns the prose of a layer in a mode at a tier; the longest one if conditions choose among several. `None` for a
-/// layer without prose.
+/// Returns the prose of a layer in a mode at a tier, or the longest alternative if conditions choose among several.
+/// `None` for a layer without prose.
 fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<Option<String>> {
-    if layer.none_at.is_some_and(|none| tier <= none) {
+    if layer.none_at.is_some_and(|none_at| tier <= none_at) {
         return Ok(Some(String::new()));
     }
 
-    let turn = [&layer.user, &layer.assistant]
-        .into_iter()
-        .flatten()
-        .map(|file| file.value.as_str());
-    let chosen = layer.choose.iter().map(|choice| choice.value.text.as_str());
+    // Each alternative is a list of files that are used together.
     let alternatives: Vec<Vec<&str>> = match (&layer.text, layer.holds) {
-        (_, LayerContent::Turn) => vec![turn.collect()],
-        (Some(text), _) => {
-            let added = layer
-                .adds
-                .get(mode)
-                .into_iter()
-                .flatten()
-                .map(|file| file.value.as_str());
-            vec![std::iter::once(text.value.as_str()).chain(added).collect()]
+        (_, LayerContent::Turn) => {
+            let turn_files = [&layer.user, &layer.assistant].into_iter().flatten();
+            vec![turn_files.map(|file| file.value.as_str()).collect()]
         }
-        (None, _) => chosen.map(|file| vec![file]).collect(),
+        (Some(text), _) => {
+            let added_files = layer.adds.get(mode).into_iter().flatten();
+            let files = std::iter::once(text).chain(added_files);
+            vec![files.map(|file| file.value.as_str()).collect()]
+        }
+        (None, _) => layer
+            .choose
+            .iter()
+            .map(|choice| vec![choice.value.text.as_str()])
+            .collect(),
     };
 
     let mut longest: Option<String> = None;
@@ -102,8 +102,8 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
             .filter_map(|file| pack.text(&file_for(file, mode), tier))
         {
             let values = PlaceholderValues {
-                given: &Variables::new(),
-                own: &[],
+                request_values: &Variables::new(),
+                text_values: &[],
                 pack_texts: &Variables::new(),
                 actions: pack.action_list(mode, tier),
                 nonce: None,

@@ -29,7 +29,7 @@ pub trait ProjectMemory: std::fmt::Debug + Sync {
     ///
     /// # Errors
     ///
-    /// Any error; the prompt is then built without the context.
+    /// Any error. The prompt is then built without the context.
     fn project_context(&self, project_id: Option<&str>) -> Result<Option<String>>;
 }
 
@@ -38,7 +38,7 @@ pub trait RelevantRules {}
 
 /// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
 ///
-/// Layers are in this order regardless of the order of calls, and empty ones are left out; context blocks keep the order
+/// Layers are in this order regardless of the order of calls, and empty layers are omitted; context blocks keep the order
 /// of their calls. A builder is for one prompt: it is `Send`, but not `Sync`.
 ///
 /// ```
@@ -70,7 +70,7 @@ pub struct PromptBuilder<'m> {
     others: BTreeMap<String, ProseText>,
     project_id: Option<String>,
     memory: Option<&'m dyn ProjectMemory>,
-    strict: bool,
+    is_strict: bool,
     identity: Option<(Mode, Variables)>,
     project: Option<String>,
     context: Vec<SourcedItem>,
@@ -84,7 +84,7 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// None that a caller could cause: the compiled-in pack is checked by tests.
+    /// Fails if the compiled-in pack is invalid, which tests rule out.
     pub fn new(
         project_id: Option<&str>,
         memory: Option<&'m dyn ProjectMemory>,
@@ -96,7 +96,7 @@ impl<'m> PromptBuilder<'m> {
             pack,
             project_id: project_id.map(str::to_owned),
             memory,
-            strict: false,
+            is_strict: false,
             identity: None,
             project: None,
             context: Vec::new(),
@@ -105,7 +105,7 @@ impl<'m> PromptBuilder<'m> {
         })
     }
 
-    /// Uses the prose and the layers of a pack.
+    /// Uses the prose and the layers of another pack.
     #[must_use]
     pub fn with_pack(mut self, pack: Pack) -> Self {
         self.replace_pack(pack);
@@ -118,10 +118,10 @@ impl<'m> PromptBuilder<'m> {
         self
     }
 
-    /// Makes a missing mandatory variable an error; otherwise it is replaced by nothing.
+    /// Makes a missing mandatory variable an error; by default an empty text replaces it.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
+        self.is_strict = strict;
         self
     }
 
@@ -136,7 +136,7 @@ impl<'m> PromptBuilder<'m> {
             let known: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
             let message = format!("unknown identity `{name}` in pack `{}`", self.pack.name);
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("known: {}", known.join(", "))));
+                .with_hint(format!("known identities: {}", known.join(", "))));
         };
 
         let before = self.identity.replace((mode, variables));
@@ -149,16 +149,16 @@ impl<'m> PromptBuilder<'m> {
         }
     }
 
-    /// Loads the project's context from the memory. The layer stays empty if there is none or if loading fails.
+    /// Loads the project's context from the memory. The layer stays empty if there is no context or if loading fails.
     pub fn load_project_context(&mut self) -> &mut Self {
-        let asked = self
+        let loaded = self
             .memory
             .map(|memory| memory.project_context(self.project_id.as_deref()));
-        self.project = match asked {
+        self.project = match loaded {
             None => None,
             Some(Ok(text)) => text,
             Some(Err(error)) => {
-                log::warn!("cannot read the project context, left out: {error}");
+                log::warn!("cannot read the project context, continuing without it: {error}");
                 None
             }
         };
@@ -171,20 +171,20 @@ impl<'m> PromptBuilder<'m> {
         self
     }
 
-    /// Adds a named block of context; an empty one is left out.
+    /// Adds a named block of context; an empty block is omitted.
     pub fn add_context(&mut self, name: &str, content: &str) -> &mut Self {
         self.push_context(name, content, false);
         self
     }
 
-    fn push_context(&mut self, name: &str, content: &str, own: bool) {
+    fn push_context(&mut self, name: &str, content: &str, is_pack_text: bool) {
         let content = trim_block(content);
         if !content.is_empty() {
             let item = ContextItem::new(ContextKind::Artifact, name, content);
             self.context.push(SourcedItem {
                 item,
                 source: "the caller".to_owned(),
-                own,
+                own: is_pack_text,
                 named: false,
             });
         }
@@ -192,12 +192,12 @@ impl<'m> PromptBuilder<'m> {
 
     /// Adds structured context as Markdown. The section `task_depth`, with `depth` and `max_depth`, becomes the block
     /// `execution_rules`: how to plan at the root, when to split below it, how to execute at the deepest level. The rules
-    /// come from the pack's layer `execution_rules`, or from the shipped ones if the pack has no such layer; a template of
-    /// the pack replaces the shipped one of the same name.
+    /// come from the pack's layer `execution_rules`, or from the shipped pack if the pack has no such layer; a template
+    /// of the pack replaces the shipped template of the same name.
     ///
     /// # Errors
     ///
-    /// `MissingVariable` for a `task_depth` without a `depth` from 0 and, below the root, a `max_depth`.
+    /// `MissingVariable` if `task_depth` lacks a `depth` of 0 or greater or, below the root, a `max_depth`.
     pub fn add_context_section(
         &mut self,
         name: &str,
@@ -238,7 +238,7 @@ impl<'m> PromptBuilder<'m> {
         Ok(self)
     }
 
-    /// Returns the pack whose layer has the rules for the depth of a task: this one, or the shipped one with the texts
+    /// Returns the pack whose layer has the rules for the depth of a task: this pack, or the shipped pack with the texts
     /// that this pack overrides.
     fn depth_rules_pack(&self) -> Result<Cow<'_, Pack>> {
         if self.pack.layers.iter().any(|layer| layer.id == DEPTH_BLOCK) {
@@ -247,9 +247,9 @@ impl<'m> PromptBuilder<'m> {
 
         let mut shipped = Pack::load(BUILDER_PACK, &SearchPath::default())?;
         for (file, text) in &mut shipped.texts {
-            let own = self.pack.texts.get(file).or_else(|| self.others.get(file));
-            if let Some(own) = own {
-                *text = own.clone();
+            let replacement = self.pack.texts.get(file).or_else(|| self.others.get(file));
+            if let Some(replacement) = replacement {
+                *text = replacement.clone();
             }
         }
 
@@ -260,7 +260,7 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// `ToolsInvalid` if one is not JSON Schema.
+    /// `ToolsInvalid` if a tool has no valid name or its parameters are not valid JSON Schema.
     pub fn set_core_tools(&mut self, tools: Vec<Value>) -> Result<&mut Self> {
         check_tools(&tools)?;
         self.tools = tools;
@@ -276,7 +276,7 @@ impl<'m> PromptBuilder<'m> {
         self.set_core_tools(tools)
     }
 
-    /// Returns the system prompt and the tools. Further calls return the same.
+    /// Returns the system prompt and the tools. Repeated calls return the same result.
     ///
     /// # Errors
     ///
@@ -341,7 +341,7 @@ impl<'m> PromptBuilder<'m> {
                 .collect();
             let message = format!("unknown template `{name}` in pack `{}`", self.pack.name);
             Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("known: {}", known.join(", ")))
+                .with_hint(format!("known templates: {}", known.join(", ")))
         })?;
         layers::render_text(&self.pack, text, variables, self.missing_policy())
     }
@@ -357,18 +357,18 @@ impl<'m> PromptBuilder<'m> {
     }
 
     fn template(&self, name: &str) -> Option<&ProseText> {
-        let resolved = Mode::new(name).map_or_else(
+        let mode_name = Mode::new(name).map_or_else(
             |_| name.to_owned(),
             |name| self.pack.resolved(&name).to_string(),
         );
-        let file = format!("{resolved}.md");
+        let file = format!("{mode_name}.md");
         self.pack
             .text(&file, Tier::Full)
             .or_else(|| self.others.get(&file))
     }
 
     fn missing_policy(&self) -> MissingVariable {
-        if self.strict {
+        if self.is_strict {
             MissingVariable::Error
         } else {
             MissingVariable::Empty
@@ -378,8 +378,8 @@ impl<'m> PromptBuilder<'m> {
 
 /// Strips blank lines around a text; the indentation of its first line is kept.
 pub(crate) fn trim_block(content: &str) -> &str {
-    let blank = content.len() - content.trim_start().len();
-    let start = content[..blank]
+    let leading = content.len() - content.trim_start().len();
+    let start = content[..leading]
         .rfind('\n')
         .map_or(0, |newline| newline + 1);
     content[start..].trim_end()

@@ -17,9 +17,9 @@ const MAX_CACHED_COUNTS: usize = 1 << 20;
 /// A number of tokens and its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The likely number.
+    /// Likely number of tokens.
     pub tokens: u64,
-    /// Number that is hardly ever exceeded; budgets are checked against it.
+    /// Number that is rarely exceeded; budgets are checked against it.
     pub upper_bound: u64,
     /// Precision of the count.
     pub kind: CountKind,
@@ -78,14 +78,14 @@ impl Counter {
         }
     }
 
-    /// Returns the upper bound for a piece of a prompt, without the base cost of a call.
+    /// Returns the upper bound for a part of a prompt, without the base cost of a call.
     #[must_use]
     pub fn max_tokens(&self, text: &str) -> u64 {
         let exact = self.count_cached(text);
         scale_tokens(exact, self.factor(text) * self.tokenizer.margin.max(1.0))
     }
 
-    /// Returns the upper bound for any text of a size in bytes: no token is shorter than a byte.
+    /// Returns the upper bound for any text of `bytes` bytes: no token is shorter than a byte.
     #[must_use]
     pub fn max_tokens_for_bytes(&self, bytes: usize) -> u64 {
         let TokenizerSpec {
@@ -104,7 +104,7 @@ impl Counter {
         scale_tokens(bytes as u64, factor * self.measured * margin.max(1.0))
     }
 
-    /// Returns the base cost of every call, in tokens, apart from its text.
+    /// Returns the base cost of every call in tokens, in addition to its text.
     #[must_use]
     pub fn base(&self) -> u64 {
         self.tokenizer.base
@@ -140,7 +140,7 @@ impl Counter {
         count
     }
 
-    /// Returns the number of tokens of the family per o200k token.
+    /// Returns the number of tokens of the tokenizer family per o200k token.
     fn factor(&self, text: &str) -> f64 {
         self.script_factor(text) * self.measured
     }
@@ -172,11 +172,13 @@ impl Counter {
             spec.emoji,
         ];
 
-        let present = seen
+        let relevant = seen
             .iter()
             .zip(factors)
             .filter(|(count, _)| **count * 10 >= all);
-        present.map(|(_, factor)| factor).fold(spec.ascii, f64::max)
+        relevant
+            .map(|(_, factor)| factor)
+            .fold(spec.ascii, f64::max)
     }
 }
 
@@ -219,7 +221,7 @@ fn scale_tokens(tokens: u64, factor: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Hand-counted pieces: `hello`, ` world`, with a margin of 60 %.
+    /// Hand-counted tokens: `hello`, ` world`, with a margin of 60 %.
     #[test]
     fn without_a_vocabulary_every_count_is_a_guess() {
         let counter = Counter::new(TokenizerSpec::default());

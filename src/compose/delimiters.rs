@@ -16,7 +16,7 @@ use crate::text::invisible::is_invisible;
 #[derive(Debug)]
 pub(super) struct Delimiters<'a> {
     pub(super) format: Format,
-    /// Forms that the agent would expand.
+    /// Kinds of text that the agent would expand, such as `@file`.
     pub(super) expands: Vec<PromptExpansion>,
     /// Separator of layers.
     pub(super) separator: &'a str,
@@ -41,13 +41,13 @@ impl<'a> Delimiters<'a> {
         let heading = first
             .filter(|line| line.starts_with('#'))
             .map(str::to_owned);
-        let shown = [
+        let pack_tags = [
             (pack.has_layer(LayerContent::State), "session_state"),
             (!pack.actions.is_empty(), "available_actions"),
         ];
-        let tags = shown
+        let tags = pack_tags
             .into_iter()
-            .filter(|(shown, _)| *shown)
+            .filter(|(pack_tags, _)| *pack_tags)
             .map(|(_, tag)| tag)
             .collect();
 
@@ -69,7 +69,7 @@ impl<'a> Delimiters<'a> {
         }
     }
 
-    /// Replaces forbidden characters and escapes tags that imitate ours: `<` becomes `<\`.
+    /// Replaces forbidden characters and escapes tags that imitate those of the pack: `<` becomes `<\`.
     pub(super) fn escape_inline<'v>(&self, value: &'v str) -> Cow<'v, str> {
         match replace_forbidden(value) {
             Cow::Borrowed(value) => self.escape_tags(value),
@@ -103,15 +103,17 @@ impl<'a> Delimiters<'a> {
 
     /// Puts a backslash before each line that imitates a separator, a heading or a role line.
     pub(super) fn escape_lines<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        // Line ends other than LF and CR are rare. Each starts with one of these bytes; without them a fast search does.
+        // Line endings other than LF and CR are rare, and each starts with one of these bytes. Without these bytes, a fast
+        // search for LF and CR is enough.
         let bytes = value.as_bytes();
-        let rare = memchr3(0x0B, 0x0C, 0xC2, bytes).is_some() || memchr(0xE2, bytes).is_some();
+        let has_rare_endings =
+            memchr3(0x0B, 0x0C, 0xC2, bytes).is_some() || memchr(0xE2, bytes).is_some();
 
         let mut out = String::new();
         let mut copied = 0;
         let mut at = 0;
         while at < value.len() {
-            let length = if rare {
+            let length = if has_rare_endings {
                 value[at..]
                     .char_indices()
                     .find(|(_, c)| is_line_end(*c))
@@ -161,7 +163,7 @@ pub(super) fn role_prefix(role: MessageRole) -> &'static str {
     }
 }
 
-/// Replaces the line ends in a name, for use in a heading.
+/// Replaces line endings in a name by spaces, for use in a heading.
 pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     if name.contains(is_line_end) {
         Cow::Owned(name.replace(is_line_end, " "))
@@ -170,7 +172,7 @@ pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true for every character that some reader treats as the end of a line.
+/// Returns true for every character that programs may treat as a line ending.
 fn is_line_end(c: char) -> bool {
     matches!(
         c,

@@ -22,14 +22,20 @@ use crate::models::{
 };
 use crate::pack::{LayerContent, Pack};
 
+/// Maximum number of blocks that an error about the token budget lists.
+const MAX_LISTED_BLOCKS: usize = 20;
+
+/// Maximum number of blocks that an error about the size in bytes lists.
+const MAX_LARGEST_BLOCKS: usize = 10;
+
 /// A composed prompt, ready to be inspected or sent.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Rendered bytes of the prompt, block by block.
+    /// Rendered text of the prompt, block by block.
     pub segments: Vec<PromptSegment>,
     /// The same content by part: system prompt, context, instructions.
     pub prompt: UnifiedPrompt,
-    /// Size of each block, and which ones were cut, and why.
+    /// Size of each block, and the reason if it was shortened or omitted.
     pub fit_report: FitReport,
     /// Variables that the prompt uses.
     pub variables: Vec<VariableUse>,
@@ -39,12 +45,12 @@ pub struct Draft {
     pub format: Format,
     /// Nonce that the verdict must carry; `None` if the prompt does not show one.
     pub nonce: Option<Nonce>,
-    /// Forms that the agent would expand; [`Draft::rendered`] escapes them.
+    /// Kinds of text that the agent would expand; [`Draft::rendered`] escapes them.
     pub expands: Vec<PromptExpansion>,
 }
 
 /// A chat message.
-#[expect(missing_docs, reason = "`content` says it by name")]
+#[expect(missing_docs, reason = "`content` needs no explanation")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     /// `system`, `user` or `assistant`.
@@ -137,7 +143,7 @@ pub(super) struct FittedPrompt<'a> {
     delimiters: Delimiters<'a>,
     fit: FitOutcome,
     /// Set if tokens were counted; otherwise the size in bytes already proved that everything fits.
-    counted: bool,
+    is_counted: bool,
     window: TokenWindow,
     count: CountKind,
     request: PromptRequest,
@@ -149,8 +155,8 @@ pub(super) struct FittedPrompt<'a> {
 
 /// Fills the layers and fits them to the token budget.
 ///
-/// The fit runs twice at most. The first pass bounds tokens by bytes and accepts the result only if nothing is cut. If
-/// something is, the shorter rungs of each block are rendered and the second pass counts tokens.
+/// The fit runs twice at most. The first pass bounds tokens by bytes and accepts the result only if nothing is shortened
+/// or omitted. Otherwise, the shorter variants of each block are rendered and the second pass counts tokens.
 pub(super) fn assemble<'a>(
     pack: &'a Pack,
     inputs: PromptInputs<'a>,
@@ -194,29 +200,29 @@ pub(super) fn assemble<'a>(
         budget: window.budget.unwrap_or(u64::MAX),
         tier,
         counter: &counter,
-        exact: false,
+        is_exact: false,
         previous: request.previous,
         hysteresis: pack.hysteresis,
     };
 
-    // First try everything at full length, with tokens bounded by bytes: this needs no counting and usually fits.
-    let whole = if request.count {
+    // First try the longest variants, with tokens bounded by bytes: this needs no counting and usually fits.
+    let uncut = if request.count {
         None
     } else {
         fit::fit(&entries, &delimiters, bounds)
             .ok()
-            .filter(|fit| !fit.cut)
+            .filter(|fit| !fit.is_cut)
     };
 
-    let counted = whole.is_none();
-    let fit = match whole {
+    let is_counted = uncut.is_none();
+    let fit = match uncut {
         Some(fit) => fit,
         None => {
-            layers::add_shorter_rungs(&mut entries, pack, inputs, &request, tier, &delimiters)?;
+            layers::add_shorter_variants(&mut entries, pack, inputs, &request, tier, &delimiters)?;
             // Without a window, count against a budget that is never reached. It is less than `u64::MAX`, which would
             // disable counting, and small enough that sums do not overflow.
             let bounds = FitBounds {
-                exact: true,
+                is_exact: true,
                 budget: bounds.budget.min(u64::MAX / 4),
                 ..bounds
             };
@@ -230,7 +236,7 @@ pub(super) fn assemble<'a>(
         entries,
         delimiters,
         fit,
-        counted,
+        is_counted,
         window,
         count: counter.kind(),
         request,
@@ -264,7 +270,7 @@ fn fill_turn_variables(pack: &Pack, mode: Option<&Mode>, request: &mut PromptReq
     }
 }
 
-/// Fails if a context item that a person named does not fit.
+/// Fails if a context item that the user named does not fit.
 fn check_named_items(
     entries: &[PromptEntry<'_>],
     fit: &FitOutcome,
@@ -272,31 +278,31 @@ fn check_named_items(
     counter: &Counter,
 ) -> Result<()> {
     for (entry, entry_fit) in entries.iter().zip(&fit.entry_fits) {
-        let lacking = match entry {
-            PromptEntry::Block(block) if block.named && entry_fit.rung.is_none() => {
+        let missing_item = match entry {
+            PromptEntry::Block(block) if block.is_named && entry_fit.variant.is_none() => {
                 let PromptPart::Context { name, .. } = &block.part else {
                     continue;
                 };
                 block
-                    .rungs
+                    .variants
                     .last()
-                    .map(|rung| (name.as_str(), rung.text.as_ref()))
+                    .map(|variant| (name.as_str(), variant.text.as_ref()))
             }
             PromptEntry::Elastic(ElasticSequence {
                 items: SequenceItems::Context { items, .. },
                 ..
             }) => {
-                let lacking = items
+                let missing_item = items
                     .iter()
                     .enumerate()
                     .filter(|(index, _)| !entry_fit.items.contains(index))
-                    .find(|(_, given)| given.named);
-                lacking.map(|(_, given)| (given.item.name(), given.item.content()))
+                    .find(|(_, sourced)| sourced.named);
+                missing_item.map(|(_, sourced)| (sourced.item.name(), sourced.item.content()))
             }
             _ => None,
         };
 
-        if let Some((name, content)) = lacking {
+        if let Some((name, content)) = missing_item {
             let needed = counter.max_tokens(content);
             let left = budget.map_or(u64::MAX, |budget| budget.saturating_sub(fit.used));
             let why = match &entry_fit.why {
@@ -305,7 +311,7 @@ fn check_named_items(
             };
             let message = format!("`{name}` does not fit: it takes {needed} tokens{why}");
             return Err(Error::new(ErrorKind::BudgetTooSmall, message).with_hint(
-                "leave it out, pass a part of it, or use a model with a larger window",
+                "omit it, pass a part of it, or use a model with a larger context window",
             ));
         }
     }
@@ -313,7 +319,7 @@ fn check_named_items(
     Ok(())
 }
 
-/// Returns the tools of the request, or the actions of the mode if it has none.
+/// Returns the tools of the request, or the actions of the mode if the request has no tools.
 fn select_tools(pack: &Pack, mode: Option<&Mode>, request: &PromptRequest) -> Vec<Value> {
     match mode {
         Some(mode) if request.tools.is_empty() => pack
@@ -382,28 +388,28 @@ fn budget_error(
         rows.push(("separators and tags", small.fixed));
     }
 
-    let left_out = rows.len().saturating_sub(20);
+    let omitted = rows.len().saturating_sub(MAX_LISTED_BLOCKS);
     let mut list: String = rows
         .iter()
-        .take(20)
+        .take(MAX_LISTED_BLOCKS)
         .map(|(id, need)| format!("\n  {need:>10}  {id}"))
         .collect();
-    if left_out > 0 {
-        list.push_str(&format!("\n              and {left_out} more"));
+    if omitted > 0 {
+        list.push_str(&format!("\n              and {omitted} more"));
     }
 
-    let have = window.budget.unwrap_or_default();
-    let whole = window.window.unwrap_or_default();
+    let available = window.budget.unwrap_or_default();
+    let size = window.window.unwrap_or_default();
     let shares = format!(
-        "context window {whole}, minus {} for the reply and {} overhead",
+        "context window {size}, minus {} for the reply and {} overhead",
         window.reserve, window.overhead
     );
     let message = format!(
-        "the prompt needs at least {needed} tokens, but only {have} are available ({shares}):{list}"
+        "the prompt needs at least {needed} tokens, but only {available} are available ({shares}):{list}"
     );
 
     Error::new(ErrorKind::BudgetTooSmall, message)
-        .with_hint("shorten the input, or use a model with a larger window")
+        .with_hint("shorten the input, or use a model with a larger context window")
 }
 
 impl FittedPrompt<'_> {
@@ -415,17 +421,19 @@ impl FittedPrompt<'_> {
         let mut out = String::with_capacity(self.estimate_bytes());
         write_pieces(&self.entries, &self.fit, &self.delimiters, &mut out);
         if out.len() > self.request.max_bytes {
+            // Fails with a list of the largest blocks.
             self.into_draft()?;
         }
         Ok(out)
     }
 
-    /// Estimates the rendered size in bytes, to allocate once. Escapes may exceed it.
+    /// Estimates the rendered size in bytes, to allocate once. The constants allow for headings and tags; escaping may
+    /// exceed the estimate.
     fn estimate_bytes(&self) -> usize {
         let size = |(entry, entry_fit): (&PromptEntry<'_>, &EntryFit)| match entry {
-            PromptEntry::Block(block) => entry_fit.rung.map_or(0, |rung| {
-                let rung = &block.rungs[rung];
-                rung.text.len() + rung.end.len() + 64
+            PromptEntry::Block(block) => entry_fit.variant.map_or(0, |variant| {
+                let variant = &block.variants[variant];
+                variant.text.len() + variant.end.len() + 64
             }),
             PromptEntry::Elastic(elastic) => {
                 let items = entry_fit.items.iter().map(|&index| match &elastic.items {
@@ -510,7 +518,7 @@ impl FittedPrompt<'_> {
             reserve: window.reserve,
             overhead: window.overhead,
             budget: window.budget,
-            tokens: self.counted.then_some(self.fit.used),
+            tokens: self.is_counted.then_some(self.fit.used),
             count: self.count,
             bytes: 0,
             max_bytes: request.max_bytes,
@@ -530,7 +538,7 @@ impl FittedPrompt<'_> {
             class: layer.class,
             zone: layer.zone,
             rung: "none",
-            tokens: self.counted.then_some(entry_fit.tokens),
+            tokens: self.is_counted.then_some(entry_fit.tokens),
             bytes: 0,
             target: layer.budget.map(|target| target.at(self.window.tier)),
             kept: entry_fit.items.len(),
@@ -545,40 +553,43 @@ impl FittedPrompt<'_> {
                     SequenceItems::Entries { .. } => "the knowledge base",
                     SequenceItems::Context { .. } => "the context",
                 };
-                let rung = match entry_fit.items.len() {
+                let variant = match entry_fit.items.len() {
                     0 => "none",
                     kept if kept == elastic.len() => "whole",
                     _ => "part",
                 };
                 FitBlock {
                     of: elastic.len(),
-                    rung,
+                    rung: variant,
                     source: source.to_owned(),
                     ..row
                 }
             }
             PromptEntry::Block(block) => {
                 let chosen = entry_fit
-                    .rung
-                    .map(|rung| &block.rungs[rung])
-                    .filter(|rung| !rung.text.is_empty() || !rung.end.is_empty());
-                let laddered = matches!(layer.holds, LayerContent::Text | LayerContent::State);
-                let rung = chosen.map_or(
-                    "none",
-                    |rung| if laddered { rung.tier.name() } else { "whole" },
-                );
-                let bytes = chosen.map_or(0, |rung| rung.text.len() + rung.end.len());
+                    .variant
+                    .map(|variant| &block.variants[variant])
+                    .filter(|variant| !variant.text.is_empty() || !variant.end.is_empty());
+                let has_tiers = matches!(layer.holds, LayerContent::Text | LayerContent::State);
+                let variant = chosen.map_or("none", |variant| {
+                    if has_tiers {
+                        variant.tier.name()
+                    } else {
+                        "whole"
+                    }
+                });
+                let bytes = chosen.map_or(0, |variant| variant.text.len() + variant.end.len());
 
                 let kept = usize::from(chosen.is_some());
                 let origin = chosen
-                    .and_then(|rung| rung.origin)
+                    .and_then(|variant| variant.origin)
                     .filter(|origin| !origin.is_empty());
                 let source = origin.map_or_else(|| block.source.clone(), str::to_owned);
 
                 FitBlock {
                     block: block.id.clone(),
                     source,
-                    rung,
+                    rung: variant,
                     kept,
                     bytes,
                     ..row
@@ -594,7 +605,7 @@ fn record_block_bytes(report: &mut FitReport, segments: &[PromptSegment]) {
     for segment in segments {
         let id = segment.block.as_str();
         *sizes.entry(id).or_default() += segment.text.len();
-        // Items of a sequence, and the end of a block, also count for their layer.
+        // Items of a sequence, and the end of a block, are also counted for their layer.
         if let Some((layer, _)) = id.split_once('/') {
             *sizes.entry(layer).or_default() += segment.text.len();
         }
@@ -614,12 +625,12 @@ fn check_bytes(report: &FitReport, bytes: usize) -> Result<()> {
     largest.sort_by_key(|block| std::cmp::Reverse(block.bytes));
     let rows: String = largest
         .iter()
-        .take(10)
+        .take(MAX_LARGEST_BLOCKS)
         .map(|row| format!("\n  {:>10}  {}", row.bytes, row.block))
         .collect();
-    let most = report.max_bytes;
+    let limit = report.max_bytes;
     let message =
-        format!("the prompt has {bytes} bytes, the limit is {most}; largest blocks:{rows}");
+        format!("the prompt has {bytes} bytes, but the limit is {limit}; largest blocks:{rows}");
 
     Err(Error::new(ErrorKind::BudgetTooSmall, message)
         .with_hint("pass fewer files, or raise `max_bytes` under [prompt] in agentd/config.toml"))

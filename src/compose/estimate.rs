@@ -1,7 +1,7 @@
-//! Token estimates without a vocabulary, from the pieces into which o200k splits a text.
+//! Token estimates without a vocabulary, from runs of characters of the same class, similar to the way o200k splits text.
 
-/// Factor by which an estimate may be too low: random characters, such as Base64, take 1.5 times as many tokens. A test
-/// compares estimates with o200k counts.
+/// Factor by which an estimate may be too low: random characters, such as Base64, take 1.5 times as many tokens as
+/// estimated. A test compares estimates with o200k counts.
 pub(super) const ESTIMATE_MARGIN: f64 = 1.6;
 
 /// Estimates the o200k tokens of a text; never more than its bytes.
@@ -12,18 +12,18 @@ pub(super) fn estimate_tokens(text: &str) -> u64 {
         length: 0,
     };
 
-    let mut before = ' ';
+    let mut previous = ' ';
     for c in text.chars() {
         let kind = CharClass::from_char(c);
-        // `CamelCase` is two pieces, `CAPITALS` is one.
-        let starts_word = c.is_ascii_uppercase() && before.is_ascii_lowercase();
+        // `CamelCase` is two words, `CAPITALS` is one.
+        let starts_word = c.is_ascii_uppercase() && previous.is_ascii_lowercase();
         if kind == run.kind && !starts_word {
             run.length += 1;
         } else {
             tenths += run.tenths();
             run = CharRun { kind, length: 1 };
         }
-        before = c;
+        previous = c;
     }
 
     tenths += run.tenths();
@@ -43,7 +43,7 @@ enum CharClass {
     Word,
     Digit,
     Space,
-    LineEnd,
+    Newline,
     Mark,
     /// Letters of other alphabets.
     Alphabet,
@@ -58,7 +58,7 @@ impl CharClass {
         match c {
             'a'..='z' | 'A'..='Z' => Self::Word,
             '0'..='9' => Self::Digit,
-            '\n' | '\r' => Self::LineEnd,
+            '\n' | '\r' => Self::Newline,
             ' ' | '\t' => Self::Space,
             '\0'..='\u{7F}' => Self::Mark,
             '\u{2E80}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' => {
@@ -79,7 +79,7 @@ impl CharRun {
             CharClass::Digit => length.div_ceil(3) * 10,
             // The space before a word belongs to the word.
             CharClass::Space if length < 2 => 0,
-            CharClass::Space | CharClass::LineEnd => 10 + length / 16 * 10,
+            CharClass::Space | CharClass::Newline => 10 + length / 16 * 10,
             CharClass::Mark => length.div_ceil(2) * 10,
             CharClass::Alphabet => 5 + length * 4,
             CharClass::Ideograph => length * 8,

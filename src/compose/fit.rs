@@ -1,10 +1,10 @@
 //! Fits the layers of a prompt into its token budget.
 //!
-//! 1. Pinned blocks get the length of the model's tier, required ones their shortest. If that exceeds the budget, the
-//!    prompt cannot be composed.
+//! 1. Pinned blocks get the variant for the model's tier, required blocks their shortest one. If that exceeds the budget,
+//!    the prompt cannot be composed.
 //! 2. The floors of elastic sequences are reserved.
-//! 3. Blocks grow rung by rung in one fixed order, required ones first. The first raise that does not fit ends this, even
-//!    if a later one would fit: so a larger window never shortens a block.
+//! 3. Blocks are raised to longer variants in one fixed order, required blocks first. The first raise that does not fit
+//!    ends this step, even if a later one would fit: so a larger window never shortens a block.
 //! 4. Elastic sequences take the rest of the budget, whole items only.
 
 use super::block::{ElasticSequence, PromptBlock, PromptEntry, SequenceItems};
@@ -18,19 +18,19 @@ use crate::text::xml::cdata_xml;
 /// Tokens of each chat message in addition to its text.
 const MESSAGE_OVERHEAD_TOKENS: u64 = 4;
 
-/// The limits of one fit.
+/// Limits of one fit.
 #[derive(Clone, Copy)]
 pub(super) struct FitBounds<'a> {
     /// Maximum number of tokens; `u64::MAX` for no limit, and then blocks are not counted.
     pub(super) budget: u64,
-    /// Preferred length of blocks.
+    /// Tier of the preferred variants.
     pub(super) tier: Tier,
     pub(super) counter: &'a Counter,
-    /// Counts tokens; otherwise their number is bounded by the number of bytes.
-    pub(super) exact: bool,
+    /// Set to count tokens; otherwise their number is bounded by the number of bytes.
+    pub(super) is_exact: bool,
     /// First turn that the previous prompt kept.
     pub(super) previous: Option<usize>,
-    /// Percentage of its room to which an overflowing history is cut.
+    /// Percentage of its space to which an overflowing history is truncated.
     pub(super) hysteresis: Option<u8>,
 }
 
@@ -38,8 +38,8 @@ pub(super) struct FitBounds<'a> {
 pub(super) struct FitOutcome {
     /// Tokens of all entries together.
     pub(super) used: u64,
-    /// Set if anything was shortened or left out for lack of tokens.
-    pub(super) cut: bool,
+    /// Set if anything was shortened or omitted for lack of tokens.
+    pub(super) is_cut: bool,
     /// Results by entry, in the same order.
     pub(super) entry_fits: Vec<EntryFit>,
 }
@@ -47,16 +47,16 @@ pub(super) struct FitOutcome {
 /// Result of fitting one entry.
 #[derive(Default)]
 pub(super) struct EntryFit {
-    /// Chosen rung of a block; `None` if it is left out.
-    pub(super) rung: Option<usize>,
+    /// Index of the chosen variant of a block; `None` if the block is omitted.
+    pub(super) variant: Option<usize>,
     pub(super) tokens: u64,
-    /// Taken items of a sequence, in the prompt's order.
+    /// Indices of the included items of a sequence, in the prompt's order.
     pub(super) items: Vec<usize>,
-    /// Reason why it is shorter than it could be.
+    /// Reason why the entry was shortened or omitted; `None` if it was not.
     pub(super) why: Option<String>,
 }
 
-/// A prompt that does not fit even at its smallest.
+/// A prompt that does not fit even with its shortest variants.
 pub(super) struct BudgetShortfall {
     /// Minimum tokens by entry.
     pub(super) needs: Vec<u64>,
@@ -64,13 +64,13 @@ pub(super) struct BudgetShortfall {
     pub(super) fixed: u64,
 }
 
-/// Fits the entries into the budget; see the module's description of the steps.
+/// Fits the entries into the budget; the module documentation describes the steps.
 pub(super) fn fit(
     entries: &[PromptEntry<'_>],
     delimiters: &Delimiters<'_>,
     bounds: FitBounds<'_>,
 ) -> Result<FitOutcome, BudgetShortfall> {
-    let chat = matches!(delimiters.format, Format::Chat | Format::Tools);
+    let is_chat = matches!(delimiters.format, Format::Chat | Format::Tools);
     let mut fitter = Fitter {
         entries,
         delimiters,
@@ -78,21 +78,21 @@ pub(super) fn fit(
         costs: entries.iter().map(|_| Vec::new()).collect(),
         entry_fits: entries.iter().map(|_| EntryFit::default()).collect(),
         used: 0,
-        message: if chat { MESSAGE_OVERHEAD_TOKENS } else { 0 },
-        cut: false,
+        message_overhead: if is_chat { MESSAGE_OVERHEAD_TOKENS } else { 0 },
+        is_cut: false,
         buffer: String::new(),
     };
 
     fitter.used = fitter.count_fixed_tokens();
     fitter.place_fixed()?;
     let mut sequences = fitter.reserve_floors();
-    fitter.raise_lengths(sequences.iter().map(|sequence| sequence.floor).sum());
+    fitter.raise_variants(sequences.iter().map(|sequence| sequence.floor).sum());
     fitter.fill_sequences(&mut sequences);
     fitter.record_costs();
 
     Ok(FitOutcome {
         used: fitter.used,
-        cut: fitter.cut,
+        is_cut: fitter.is_cut,
         entry_fits: fitter.entry_fits,
     })
 }
@@ -101,12 +101,12 @@ struct Fitter<'a, 'e> {
     entries: &'e [PromptEntry<'a>],
     delimiters: &'e Delimiters<'e>,
     bounds: FitBounds<'e>,
-    /// Tokens of each rung of each block; `None` until counted.
+    /// Tokens of each variant of each block; `None` until counted.
     costs: Vec<Vec<Option<u64>>>,
     entry_fits: Vec<EntryFit>,
     used: u64,
-    message: u64,
-    cut: bool,
+    message_overhead: u64,
+    is_cut: bool,
     /// Scratch buffer for rendering pieces that are counted.
     buffer: String,
 }
@@ -118,7 +118,7 @@ struct ElasticFill {
     floor: u64,
     /// Tokens of its opening and closing text.
     around: u64,
-    /// Item indices in the order in which they are taken.
+    /// Item indices in the order in which they are included.
     order: Vec<usize>,
     /// Tokens of the items counted so far, in that order.
     costs: Vec<u64>,
@@ -133,24 +133,26 @@ impl<'a, 'e> Fitter<'a, 'e> {
             Format::Chat | Format::Tools => MESSAGE_OVERHEAD_TOKENS,
             Format::Xml => {
                 let system = "<prompt>\n<system_prompt><![CDATA[]]></system_prompt>\n";
-                // Tags are counted separately from their content, which may differ by a token at each of 8 seams.
+                // Counting tags apart from their content may differ by a token at each of the 8 boundaries.
                 8 + self.count_tokens(system)
                     + self.count_tokens("<context>\n</context>\n</prompt>\n")
             }
         }
     }
 
-    /// Sets pinned blocks to their preferred length and required ones to their shortest.
+    /// Sets pinned blocks to their preferred variant and required blocks to their shortest one.
     fn place_fixed(&mut self) -> Result<(), BudgetShortfall> {
         let mut needs = vec![0; self.entries.len()];
         for (index, need) in needs.iter_mut().enumerate() {
-            let rung = match self.block_at(index) {
-                Some(block) if block.layer.class == RetentionClass::Pinned => block.rungs.len() - 1,
+            let variant = match self.block_at(index) {
+                Some(block) if block.layer.class == RetentionClass::Pinned => {
+                    block.variants.len() - 1
+                }
                 Some(block) if block.layer.class == RetentionClass::Required => 0,
                 _ => continue,
             };
-            *need = self.rung_cost(index, rung);
-            self.entry_fits[index].rung = Some(rung);
+            *need = self.variant_cost(index, variant);
+            self.entry_fits[index].variant = Some(variant);
             self.used = self.used.saturating_add(*need);
         }
 
@@ -164,11 +166,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
     }
 
-    /// Raises lengths, all required blocks before any optional one, and stops at the first raise that does not fit.
-    /// `floors` tokens stay reserved for elastic sequences.
-    fn raise_lengths(&mut self, floors: u64) {
+    /// Raises blocks to longer variants, all required blocks before any optional one, and stops at the first raise that
+    /// does not fit. `floors` tokens stay reserved for elastic sequences.
+    fn raise_variants(&mut self, floors: u64) {
         let mut stopped: Option<&'e str> = None;
-        for (index, rung) in self.list_raises() {
+        for (index, variant) in self.list_raises() {
             let Some(block) = self.block_at(index) else {
                 continue;
             };
@@ -179,51 +181,56 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 continue;
             }
 
-            let now = self.entry_fits[index]
-                .rung
-                .map_or(0, |rung| self.rung_cost(index, rung));
-            let then = self.rung_cost(index, rung);
+            let current = self.entry_fits[index]
+                .variant
+                .map_or(0, |variant| self.variant_cost(index, variant));
+            let raised = self.variant_cost(index, variant);
             let left = self
                 .bounds
                 .budget
                 .saturating_sub(self.used)
                 .saturating_sub(floors);
 
-            let more = then.saturating_sub(now);
-            if more > left {
-                let name = if block.rungs.len() > 1 {
-                    block.rungs[rung].tier.name()
+            let extra = raised.saturating_sub(current);
+            if extra > left {
+                let name = if block.variants.len() > 1 {
+                    block.variants[variant].tier.name()
                 } else {
                     "whole"
                 };
-                self.entry_fits[index].why =
-                    Some(format!("{name} needs {more} more tokens, {left} are left"));
+                self.entry_fits[index].why = Some(format!(
+                    "{name} needs {extra} more tokens, but only {left} are left"
+                ));
                 stopped = Some(&block.id);
-                self.cut = true;
+                self.is_cut = true;
                 continue;
             }
 
-            self.used = self.used + then - now;
-            self.entry_fits[index].rung = Some(rung);
+            self.used = self.used + raised - current;
+            self.entry_fits[index].variant = Some(variant);
         }
     }
 
-    /// Lists all raises as (entry, rung), in order: per class, each round raises every block by one rung. The order does
-    /// not depend on the budget.
+    /// Lists all raises as (entry, variant), in order: per class, each round raises every block by one variant. The
+    /// order does not depend on the budget.
     fn list_raises(&self) -> Vec<(usize, usize)> {
         let mut raises = Vec::new();
         for (class, start) in [(RetentionClass::Required, 1), (RetentionClass::Optional, 0)] {
             let blocks: Vec<(usize, usize)> = (0..self.entries.len())
                 .filter_map(|index| Some((index, self.block_at(index)?)))
                 .filter(|(_, block)| block.layer.class == class)
-                .map(|(index, block)| (index, block.rungs.len()))
+                .map(|(index, block)| (index, block.variants.len()))
                 .collect();
-            let rounds = blocks.iter().map(|(_, rungs)| *rungs).max().unwrap_or(0);
+            let rounds = blocks
+                .iter()
+                .map(|(_, variants)| *variants)
+                .max()
+                .unwrap_or(0);
             for round in start..rounds {
                 raises.extend(
                     blocks
                         .iter()
-                        .filter(|(_, rungs)| round < *rungs)
+                        .filter(|(_, variants)| round < *variants)
                         .map(|(index, _)| (*index, round)),
                 );
             }
@@ -232,7 +239,8 @@ impl<'a, 'e> Fitter<'a, 'e> {
         raises
     }
 
-    /// Returns the elastic sequences with their reserved tokens: the floor, or less if the items or the budget end before.
+    /// Returns the elastic sequences with their reserved tokens: the floor, or less if the items or the budget are
+    /// smaller.
     fn reserve_floors(&mut self) -> Vec<ElasticFill> {
         let mut left = self.bounds.budget.saturating_sub(self.used);
         let mut sequences = Vec::new();
@@ -272,7 +280,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         sequences
     }
 
-    /// Fills the sequences, in order, with the rest of the budget; floors of later ones stay reserved.
+    /// Fills the sequences, in order, with the rest of the budget; floors of later sequences stay reserved.
     fn fill_sequences(&mut self, sequences: &mut [ElasticFill]) {
         let mut later: u64 = sequences.iter().map(|sequence| sequence.floor).sum();
         for sequence in sequences {
@@ -290,16 +298,19 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
             let limit = elastic.limit(tier).min(sequence.order.len());
             let (taken, tokens) = self.choose_items(sequence, elastic, room, limit);
-            let stable = matches!(elastic.items, SequenceItems::Turns { .. })
+            let keeps_start = matches!(elastic.items, SequenceItems::Turns { .. })
                 && self.bounds.previous.is_some();
 
             let entry_fit = &mut self.entry_fits[sequence.entry];
             if taken < elastic.len() {
-                let kept_start = self.bounds.hysteresis.filter(|_| stable && taken < limit);
-                entry_fit.why = Some(if let Some(percent) = kept_start {
-                    format!("cut to {percent} % to keep its start stable for some turns")
+                let percent_kept = self
+                    .bounds
+                    .hysteresis
+                    .filter(|_| keeps_start && taken < limit);
+                entry_fit.why = Some(if let Some(percent) = percent_kept {
+                    format!("truncated to {percent} % to keep its start stable for some turns")
                 } else if limit == 0 {
-                    format!("none at {} length", tier.name())
+                    format!("none at {} tier", tier.name())
                 } else if taken == limit && limit < elastic.len() {
                     format!("limited to {limit} items")
                 } else if room < left {
@@ -308,7 +319,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
                     format!("{left} tokens were left")
                 });
 
-                self.cut |= taken < limit;
+                self.is_cut |= taken < limit;
             }
 
             self.used += tokens;
@@ -318,11 +329,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
     }
 
-    /// Returns the number of items to take and their tokens.
+    /// Returns the number of items to include and their tokens.
     ///
     /// With hysteresis, a history keeps the first turn of the previous prompt as long as everything since then fits, so
-    /// that a model's prompt cache stays valid. When it overflows, it is cut to a percentage of its room at once instead of
-    /// by one turn in every prompt.
+    /// that a model's prompt cache stays valid. When it overflows, it is truncated to a percentage of its room at once
+    /// instead of by one turn in every prompt.
     fn choose_items(
         &mut self,
         sequence: &mut ElasticFill,
@@ -339,22 +350,25 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
         let wanted = turns.len().saturating_sub(first);
         if wanted == 0 {
-            // The previous prompt had more turns, so it was of another history.
+            // The previous prompt started after the last turn, so it had another history.
             return (fitting, tokens);
         }
 
         if wanted <= fitting {
-            // Everything since the previous first turn still fits, so it stays the first.
+            // Everything since the previous first turn still fits, so that turn stays the first.
             return self.count_fitting_items(sequence, elastic, room, wanted);
         }
 
-        let share =
+        let percent_of =
             |whole: u64| whole / 100 * u64::from(percent) + whole % 100 * u64::from(percent) / 100;
-        let fewer = usize::try_from(share(limit as u64)).unwrap_or(limit).max(1);
+        let reduced_limit = usize::try_from(percent_of(limit as u64))
+            .unwrap_or(limit)
+            .max(1);
 
         // The floor is still guaranteed, and so is the newest turn if it fits at all.
-        let smaller = share(room).max(elastic.floor.min(room));
-        let (taken, tokens) = self.count_fitting_items(sequence, elastic, smaller, fewer);
+        let reduced_room = percent_of(room).max(elastic.floor.min(room));
+        let (taken, tokens) =
+            self.count_fitting_items(sequence, elastic, reduced_room, reduced_limit);
 
         if taken == 0 {
             self.count_fitting_items(sequence, elastic, room, 1)
@@ -397,13 +411,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
         let index = sequence.order[place];
         let pieces = render::count_pieces(elastic, index);
         let per_message = if matches!(elastic.items, SequenceItems::Turns { .. }) {
-            self.message
+            self.message_overhead
         } else {
             0
         };
 
         let mut cost = per_message * pieces as u64;
-        if self.bounds.exact {
+        if self.bounds.is_exact {
             for piece in 0..pieces {
                 let mut buffer = std::mem::take(&mut self.buffer);
                 buffer.clear();
@@ -436,26 +450,26 @@ impl<'a, 'e> Fitter<'a, 'e> {
         cost
     }
 
-    /// Records the tokens of each block at its chosen rung.
+    /// Records the tokens of each block at its chosen variant.
     fn record_costs(&mut self) {
         for index in 0..self.entries.len() {
-            if let Some(rung) = self.entry_fits[index].rung {
-                self.entry_fits[index].tokens = self.rung_cost(index, rung);
+            if let Some(variant) = self.entry_fits[index].variant {
+                self.entry_fits[index].tokens = self.variant_cost(index, variant);
             }
         }
     }
 
-    fn rung_cost(&mut self, index: usize, rung: usize) -> u64 {
+    fn variant_cost(&mut self, index: usize, variant: usize) -> u64 {
         let Some(block) = self.block_at(index) else {
             return 0;
         };
-        let at = &block.rungs[rung];
+        let at = &block.variants[variant];
         if self.bounds.budget == u64::MAX || (at.text.is_empty() && at.end.is_empty()) {
             return 0;
         }
 
-        self.costs[index].resize(block.rungs.len(), None);
-        if let Some(cost) = self.costs[index][rung] {
+        self.costs[index].resize(block.variants.len(), None);
+        if let Some(cost) = self.costs[index][variant] {
             return cost;
         }
 
@@ -468,14 +482,14 @@ impl<'a, 'e> Fitter<'a, 'e> {
         buffer.clear();
         render::write_block(&mut buffer, self.delimiters, block, at, lead);
         let per_message = match block.part {
-            PromptPart::History { .. } | PromptPart::Instructions => self.message,
+            PromptPart::History { .. } | PromptPart::Instructions => self.message_overhead,
             _ => 0,
         };
 
         let mut cost = per_message;
         if self.delimiters.format == Format::Xml && block.part == PromptPart::System {
-            // The escaping of the system prompt depends on its whole text. CDATA is the longest form, and its marks around
-            // every block cost more than a seam between two blocks can.
+            // The escaping of the system prompt depends on its whole text. CDATA is the longest form, and its delimiters
+            // around every block cost more than a boundary between two blocks can.
             for text in [buffer.as_str(), at.end.as_str()]
                 .into_iter()
                 .filter(|text| !text.is_empty())
@@ -487,19 +501,19 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
 
         self.buffer = buffer;
-        self.costs[index][rung] = Some(cost);
+        self.costs[index][variant] = Some(cost);
 
         cost
     }
 
     fn count_tokens(&self, text: &str) -> u64 {
-        let long = self
+        let escaped = self
             .delimiters
             .expands
             .contains(&PromptExpansion::AtSigns)
             .then(|| longest_escaped(text, self.delimiters.format));
-        let text = long.as_deref().unwrap_or(text);
-        match (text.is_empty(), self.bounds.exact) {
+        let text = escaped.as_deref().unwrap_or(text);
+        match (text.is_empty(), self.bounds.is_exact) {
             (true, _) => 0,
             (false, true) => self.bounds.counter.max_tokens(text),
             (false, false) => self.bounds.counter.max_tokens_for_bytes(text.len()),
@@ -523,32 +537,34 @@ impl<'a, 'e> Fitter<'a, 'e> {
             .collect()
     }
 
-    /// Returns the chosen length of the preceding block, which encloses knowledge entries.
+    /// Returns the tier of the chosen variant of the preceding block, which encloses knowledge entries.
     fn enclosing_tier(&self, entry: usize) -> Tier {
         let before = entry
             .checked_sub(1)
-            .and_then(|before| Some((self.block_at(before)?, self.entry_fits[before].rung?)));
-        before.map_or(self.bounds.tier, |(block, rung)| block.rungs[rung].tier)
+            .and_then(|before| Some((self.block_at(before)?, self.entry_fits[before].variant?)));
+        before.map_or(self.bounds.tier, |(block, variant)| {
+            block.variants[variant].tier
+        })
     }
 }
 
-/// Returns the indices of at most `limit` items in the order in which they are taken.
+/// Returns the indices of at most `limit` items in the order in which they are included.
 fn selection_order(elastic: &ElasticSequence<'_>, limit: usize) -> Vec<usize> {
     match &elastic.items {
         SequenceItems::Turns { turns, .. } => (0..turns.len()).rev().take(limit).collect(),
         SequenceItems::Context { items, .. } => {
-            // Items that a person named come before those that the program chose.
-            let named = |index: &usize| items[*index].named;
+            // Items that the user named come before those that the program chose.
+            let is_named = |index: &usize| items[*index].named;
             let all = 0..items.len();
-            let others = all.clone().filter(|index| !named(index));
-            all.filter(named).chain(others).take(limit).collect()
+            let others = all.clone().filter(|index| !is_named(index));
+            all.filter(is_named).chain(others).take(limit).collect()
         }
         SequenceItems::Entries { entries, .. } => {
             let keep = &elastic.layer.keep;
-            let kept = |index: &usize| keep.contains(&entries[*index].category);
+            let is_kept = |index: &usize| keep.contains(&entries[*index].category);
             let all = 0..entries.len();
-            let others = all.clone().filter(|index| !kept(index));
-            all.filter(kept).chain(others).take(limit).collect()
+            let others = all.clone().filter(|index| !is_kept(index));
+            all.filter(is_kept).chain(others).take(limit).collect()
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Fills the layers of a pack with the content of a request: blocks with all of their lengths, and elastic sequences.
+//! Fills the layers of a pack with the content of a request: blocks, and elastic sequences of items.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::block::{
-    BlockRung, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
+    BlockVariant, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
 };
 use super::delimiters::{Delimiters, role_prefix};
 use super::report::AbsentLayer;
@@ -43,7 +43,7 @@ pub(super) struct FilledLayers<'a> {
     pub(super) absent: Vec<AbsentLayer>,
 }
 
-/// Fills the pack's layers at the length of `tier`, in order. Layers without content have no entry.
+/// Fills the pack's layers for `tier`, in order. Layers without content have no entry.
 ///
 /// Takes the context, the project and the instructions out of the request.
 pub(super) fn fill_layers<'a>(
@@ -67,7 +67,7 @@ pub(super) fn fill_layers<'a>(
     let mut context = std::mem::take(&mut request.context);
     let mut entries = Vec::new();
     let mut absent = Vec::new();
-    let mut leave_out = |layer: &Layer, why: String| {
+    let mut omit = |layer: &Layer, why: String| {
         absent.push(AbsentLayer {
             layer: layer.id.clone(),
             why,
@@ -80,28 +80,28 @@ pub(super) fn fill_layers<'a>(
             .as_ref()
             .filter(|when| !when.holds(&filler.facts))
         {
-            leave_out(layer, format!("condition not met: {}", when.text()));
+            omit(layer, format!("condition not met: {}", when.text()));
             continue;
         }
 
         // Knowledge is only shown inside the state.
-        let inside = entries
+        let is_after_state = entries
             .last()
             .is_some_and(|last: &PromptEntry<'_>| last.layer().holds == LayerContent::State);
-        if layer.holds == LayerContent::Knowledge && !inside {
+        if layer.holds == LayerContent::Knowledge && !is_after_state {
             continue;
         }
 
         if let Some(kind) = layer.holds.context_kind() {
-            let (own, rest) = context
+            let (matching, rest) = context
                 .into_iter()
-                .partition(|given| given.item.kind() == kind);
+                .partition(|sourced| sourced.item.kind() == kind);
             context = rest;
-            entries.extend(filler.fill_context(layer, own));
+            entries.extend(filler.fill_context(layer, matching));
         } else {
             let filled = filler.fill_layer(layer, request)?;
             if filled.is_empty() {
-                leave_out(layer, filler.explain_absence(layer));
+                omit(layer, filler.explain_absence(layer));
             }
             entries.extend(filled);
         }
@@ -177,7 +177,7 @@ pub(super) fn add_shorter_rungs<'a>(
     };
 
     entries.iter_mut().try_for_each(|entry| match entry {
-        PromptEntry::Block(block) => filler.add_shorter_rungs(block, request),
+        PromptEntry::Block(block) => filler.add_shorter_variants(block, request),
         PromptEntry::Elastic(_) => Ok(()),
     })
 }
@@ -208,7 +208,7 @@ fn collect_facts(inputs: PromptInputs<'_>, request: &PromptRequest, tier: Tier) 
         facts = facts.with("tools", "on");
     }
 
-    // Only its presence is a fact: conditions must not depend on a value that differs in every turn.
+    // Only the presence of a nonce is a fact: conditions must not depend on a value that differs in every turn.
     if request.nonce.is_some() {
         facts = facts.with("nonce", "on");
     }
@@ -240,28 +240,28 @@ impl<'a> LayerFiller<'a, '_> {
         layer: &'a Layer,
         request: &mut PromptRequest,
     ) -> Result<Vec<PromptEntry<'a>>> {
-        let one =
+        let to_entries =
             |block: Option<PromptBlock<'a>>| block.map(PromptEntry::Block).into_iter().collect();
         Ok(match layer.holds {
-            LayerContent::Template => one(self.fill_template(layer, request)?),
-            LayerContent::Text => one(self.fill_text(layer, request)?),
-            LayerContent::State => one(self.fill_state(layer)?),
+            LayerContent::Template => to_entries(self.fill_template(layer, request)?),
+            LayerContent::Text => to_entries(self.fill_text(layer, request)?),
+            LayerContent::State => to_entries(self.fill_state(layer)?),
             LayerContent::Project => {
                 let project = request
                     .project
                     .take()
                     .filter(|(text, _)| !text.trim().is_empty());
-                one(project.map(|(text, source)| {
+                to_entries(project.map(|(text, source)| {
                     let text = self.escape_value(text.trim());
                     self.make_block(
                         layer,
                         PromptPart::System,
                         source,
-                        vec![self.make_rung(text)],
+                        vec![self.make_variant(text)],
                     )
                 }))
             }
-            LayerContent::Instructions => one(self.fill_instructions(layer, request)?),
+            LayerContent::Instructions => to_entries(self.fill_instructions(layer, request)?),
             LayerContent::Turn => self.fill_example_turn(layer, request)?,
             LayerContent::History => {
                 let pack_limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
@@ -315,13 +315,17 @@ impl<'a> LayerFiller<'a, '_> {
             return "no content".to_owned();
         }
 
-        let asked = layer
+        // No warning if all conditions depend on unknown facts: then the request does not use this layer.
+        let condition_facts = layer
             .choose
             .iter()
             .filter_map(|choice| choice.value.when.names());
-        if asked.flatten().any(|name| self.facts.text(name).is_some()) {
+        if condition_facts
+            .flatten()
+            .any(|name| self.facts.text(name).is_some())
+        {
             log::warn!(
-                "layer `{}` is left out: none of its conditions is met",
+                "omitting layer `{}`: none of its conditions is met",
                 layer.id
             );
         }
@@ -340,7 +344,7 @@ impl<'a> LayerFiller<'a, '_> {
                 layer.id
             );
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint("set `Request::template` to the result of `Templates::find`"));
+                .with_hint("set `PromptRequest::template` to the result of `Templates::find`"));
         };
 
         let text = &found.template.text;
@@ -355,12 +359,12 @@ impl<'a> LayerFiller<'a, '_> {
         }
 
         let source = text.origin.clone();
-        let rungs = vec![self.make_rung(filled)];
+        let variants = vec![self.make_variant(filled)];
         Ok(Some(self.make_block(
             layer,
             PromptPart::System,
             source,
-            rungs,
+            variants,
         )))
     }
 
@@ -370,10 +374,10 @@ impl<'a> LayerFiller<'a, '_> {
         layer: &'a Layer,
         request: &mut PromptRequest,
     ) -> Result<Option<PromptBlock<'a>>> {
-        let Some(given) = request.instructions.take() else {
+        let Some(instructions) = request.instructions.take() else {
             return Ok(None);
         };
-        let mut text = replace_forbidden(&given).into_owned();
+        let mut text = replace_forbidden(&instructions).into_owned();
 
         for added in self.added_texts(layer, self.tier) {
             let added = self.fill_placeholders(added, request, &[], self.tier)?;
@@ -387,7 +391,7 @@ impl<'a> LayerFiller<'a, '_> {
             layer,
             PromptPart::Instructions,
             source,
-            vec![self.make_rung(text)],
+            vec![self.make_variant(text)],
         )))
     }
 
@@ -412,17 +416,17 @@ impl<'a> LayerFiller<'a, '_> {
         let Some((text, origin)) = self.compose_prose(layer, request, self.tier)? else {
             return Ok(None);
         };
-        // A layer that is empty at this tier is empty at shorter ones, too.
-        let says_something = !text.is_empty();
-        let rung = BlockRung {
+        // A layer that is empty at this tier is empty at smaller tiers, too.
+        let has_text = !text.is_empty();
+        let variant = BlockVariant {
             tier: self.tier,
             text,
             end: String::new(),
             origin: Some(origin),
         };
 
-        Ok(says_something
-            .then(|| self.make_block(layer, PromptPart::System, origin.to_owned(), vec![rung])))
+        Ok(has_text
+            .then(|| self.make_block(layer, PromptPart::System, origin.to_owned(), vec![variant])))
     }
 
     /// Returns the text of a prose layer at a tier and its origin; `None` if no file is chosen.
@@ -432,7 +436,7 @@ impl<'a> LayerFiller<'a, '_> {
         request: &PromptRequest,
         tier: Tier,
     ) -> Result<Option<(Cow<'a, str>, &'a str)>> {
-        let Some((file, own)) = self.choose_file(layer, request) else {
+        let Some((file, choice_values)) = self.choose_file(layer, request) else {
             return Ok(None);
         };
         let pack = self.pack;
@@ -446,40 +450,40 @@ impl<'a> LayerFiller<'a, '_> {
             .chain(self.added_texts(layer, tier))
             .collect();
 
-        let mut said: Option<Cow<'a, str>> = None;
+        let mut composed: Option<Cow<'a, str>> = None;
         for text in texts {
             let filled = if text.is_plain() {
                 vars::with_nonce(text.body().trim(), request.nonce.as_ref())
             } else {
                 Cow::Owned(
-                    self.fill_placeholders(text, request, &own, tier)?
+                    self.fill_placeholders(text, request, &choice_values, tier)?
                         .trim()
                         .to_owned(),
                 )
             };
 
-            said = Some(match said {
+            composed = Some(match composed {
                 None => filled,
                 Some(before) => Cow::Owned([&before, "\n\n", &*filled].concat()),
             });
         }
 
-        Ok(said.map(|said| (said, main.origin.as_str())))
+        Ok(composed.map(|composed| (composed, main.origin.as_str())))
     }
 
-    /// Returns the file of a prose layer and the values that its choice gives to variables.
+    /// Returns the file of a prose layer and the variables that its entry in `choose` sets.
     fn choose_file(
         &self,
         layer: &'a Layer,
         request: &PromptRequest,
     ) -> Option<(String, Vec<(&'a str, String)>)> {
         let mode = self.inputs.mode;
-        let named = |name: &str| match mode {
+        let resolve_file = |name: &str| match mode {
             Some(mode) => Some(file_for(name, mode)),
             None => (!name.contains("{mode}")).then(|| name.to_owned()),
         };
         if let Some(text) = &layer.text {
-            return Some((named(&text.value)?, Vec::new()));
+            return Some((resolve_file(&text.value)?, Vec::new()));
         }
 
         let choice = layer
@@ -498,14 +502,17 @@ impl<'a> LayerFiller<'a, '_> {
             .filter(|(name, _)| !request.variables.contains_key(*name))
             .map(|(name, text)| (name.as_str(), text.clone()));
 
-        Some((named(&choice.text)?, values.chain(defaults).collect()))
+        Some((
+            resolve_file(&choice.text)?,
+            values.chain(defaults).collect(),
+        ))
     }
 
     fn fill_placeholders(
         &mut self,
         text: &ProseText,
         request: &PromptRequest,
-        own: &[(&str, String)],
+        text_values: &[(&str, String)],
         tier: Tier,
     ) -> Result<String> {
         let actions = self
@@ -513,8 +520,8 @@ impl<'a> LayerFiller<'a, '_> {
             .mode
             .map_or("", |mode| self.pack.action_list(mode, tier));
         let values = PlaceholderValues {
-            given: &request.variables,
-            own,
+            request_values: &request.variables,
+            text_values,
             pack_texts: &request.pack_texts,
             actions,
             nonce: request.nonce.as_ref(),
@@ -548,18 +555,18 @@ impl<'a> LayerFiller<'a, '_> {
     }
 
     fn fill_state(&self, layer: &'a Layer) -> Result<Option<PromptBlock<'a>>> {
-        let rung = self.state_rung(self.tier)?;
-        Ok(rung.map(|rung| {
+        let variant = self.state_variant(self.tier)?;
+        Ok(variant.map(|variant| {
             self.make_block(
                 layer,
                 PromptPart::System,
                 "the session".to_owned(),
-                vec![rung],
+                vec![variant],
             )
         }))
     }
 
-    fn state_rung(&self, tier: Tier) -> Result<Option<BlockRung<'a>>> {
+    fn state_variant(&self, tier: Tier) -> Result<Option<BlockVariant<'a>>> {
         let Some(mode) = self.inputs.mode else {
             return Ok(None);
         };
@@ -573,7 +580,7 @@ impl<'a> LayerFiller<'a, '_> {
             self.delimiters,
         );
 
-        Ok(Some(BlockRung {
+        Ok(Some(BlockVariant {
             tier,
             text: Cow::Owned(xml.head),
             end: xml.tail,
@@ -581,8 +588,8 @@ impl<'a> LayerFiller<'a, '_> {
         }))
     }
 
-    /// Inserts the shorter rungs of a block before its longest one.
-    fn add_shorter_rungs(
+    /// Inserts the shorter variants of a block before its longest variant.
+    fn add_shorter_variants(
         &mut self,
         block: &mut PromptBlock<'a>,
         request: &PromptRequest,
@@ -593,28 +600,28 @@ impl<'a> LayerFiller<'a, '_> {
             return Ok(());
         }
 
-        let longest = block.rungs.pop();
+        let longest = block.variants.pop();
         let longest_tier = self.tier;
         for tier in Tier::ALL
             .into_iter()
             .rev()
             .filter(|tier| *tier < longest_tier)
         {
-            let rung = match block.layer.holds {
-                LayerContent::State => self.state_rung(tier)?,
+            let variant = match block.layer.holds {
+                LayerContent::State => self.state_variant(tier)?,
                 _ => self
                     .compose_prose(block.layer, request, tier)?
-                    .map(|(text, origin)| BlockRung {
+                    .map(|(text, origin)| BlockVariant {
                         tier,
                         text,
                         end: String::new(),
                         origin: Some(origin),
                     }),
             };
-            block.add(rung);
+            block.add_variant(variant);
         }
 
-        block.add(longest);
+        block.add_variant(longest);
         Ok(())
     }
 
@@ -654,7 +661,7 @@ impl<'a> LayerFiller<'a, '_> {
             let block = self.make_block(layer, part, text.origin.clone(), rungs);
             blocks.push(PromptEntry::Block(PromptBlock {
                 id: format!("{}/{}", layer.id, role.name()),
-                follows,
+                is_continuation: role == MessageRole::Assistant,
                 ..block
             }));
         }
@@ -688,10 +695,10 @@ impl<'a> LayerFiller<'a, '_> {
     fn fill_context(&self, layer: &'a Layer, items: Vec<SourcedItem>) -> Vec<PromptEntry<'a>> {
         if layer.class == RetentionClass::Elastic {
             let limit = layer.items.map_or(usize::MAX, |items| items.at(self.tier));
-            let mut named = BlockIds::default();
+            let mut block_ids = BlockIds::default();
             let ids = items
                 .iter()
-                .map(|given| named.next_id(layer, given.item.name()))
+                .map(|sourced| block_ids.next_id(layer, sourced.item.name()))
                 .collect();
             return self.make_elastic_entry(layer, SequenceItems::Context { items, ids, limit });
         }
@@ -714,13 +721,13 @@ impl<'a> LayerFiller<'a, '_> {
                     layer,
                     PromptPart::Context { kind, name },
                     source,
-                    vec![self.make_rung(content)],
+                    vec![self.make_variant(content)],
                 );
                 PromptEntry::Block(PromptBlock {
                     id,
-                    follows: index > 0,
-                    own,
-                    named,
+                    is_continuation: index > 0,
+                    is_pack_text: own,
+                    is_named: named,
                     ..block
                 })
             },
@@ -755,22 +762,22 @@ impl<'a> LayerFiller<'a, '_> {
         layer: &'a Layer,
         part: PromptPart,
         source: String,
-        rungs: Vec<BlockRung<'a>>,
+        variants: Vec<BlockVariant<'a>>,
     ) -> PromptBlock<'a> {
         PromptBlock {
             id: layer.id.clone(),
             part,
             layer,
             source,
-            rungs,
-            follows: false,
-            own: false,
-            named: false,
+            variants,
+            is_continuation: false,
+            is_pack_text: false,
+            is_named: false,
         }
     }
 
-    fn make_rung(&self, text: String) -> BlockRung<'a> {
-        BlockRung {
+    fn make_variant(&self, text: String) -> BlockVariant<'a> {
+        BlockVariant {
             tier: self.tier,
             text: Cow::Owned(text),
             end: String::new(),
@@ -836,17 +843,17 @@ pub(super) fn fill_layer_text(
 pub(super) fn render_text(
     pack: &Pack,
     text: &ProseText,
-    given: &Variables,
+    variables: &Variables,
     missing: MissingVariable,
 ) -> Result<String> {
     let delimiters = Delimiters::from_pack(pack, Format::Flat, None, &[]);
-    let clean = |value: &str| delimiters.escape_block(value).into_owned();
+    let escape = |value: &str| delimiters.escape_block(value).into_owned();
     let values = PlaceholderValues {
-        given,
-        own: &[],
+        request_values: variables,
+        text_values: &[],
         pack_texts: &Variables::new(),
         actions: "",
         nonce: None,
     };
-    Ok(vars::fill_placeholders(text, values, missing, &clean)?.0)
+    Ok(vars::fill_placeholders(text, values, missing, &escape)?.0)
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::models::{ComplianceRate, MeasuredValue, Measurement, ProbeCondition, Reliability};
 
-/// Maximum number of samples used; the newest ones count.
+/// Maximum number of samples used; older ones are ignored.
 const MAX_SAMPLES: usize = 50;
 
 /// Minimum number of samples for a correction.
@@ -16,15 +16,15 @@ const MIN_FACTOR_SAMPLES: usize = 5;
 /// Plausible factors; others are clamped to this range.
 const FACTOR_RANGE: (f64, f64) = (0.5, 3.0);
 
-/// Minimum number of probe replies without help after which the measured reliability replaces the catalogue's.
+/// Minimum number of replies to plain probes after which the measured reliability replaces the catalogue's.
 pub const MIN_RELIABILITY_REPLIES: u64 = 10;
 
 /// Measurements of an agent and its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ModelMeasurements {
-    /// Comparison of our token counts with the reported ones.
+    /// Comparison of our token counts with those that the agent reports.
     pub calibration: Calibration,
-    /// Share of correct replies to probes without help.
+    /// Share of correct replies to plain probes.
     pub protocol: ComplianceRate,
 }
 
@@ -70,7 +70,7 @@ pub struct Calibration {
     pub overhead: u64,
     /// Number of samples used.
     pub samples: usize,
-    /// Number of samples ignored because the prompt seems to have been cut.
+    /// Number of samples ignored because the prompt was probably truncated.
     pub cut: usize,
 }
 
@@ -99,12 +99,12 @@ impl Calibration {
             .map(|&(ours, reported): &(u64, u64)| (ours as f64, reported as f64))
             .collect();
         let factor = fit_factor(&newest);
-        let rest = newest
+        let residuals = newest
             .iter()
             .map(|(ours, reported)| reported - factor * ours)
             .collect();
 
-        let overhead = median(rest).unwrap_or(0.0).max(0.0).ceil() as u64;
+        let overhead = median(residuals).unwrap_or(0.0).max(0.0).ceil() as u64;
         Self {
             factor,
             overhead,
@@ -120,7 +120,7 @@ impl Calibration {
     }
 }
 
-/// Returns true if an agent reports so few tokens that it cannot have seen the whole prompt: less than half of ours.
+/// Returns true if an agent reports less than half of the tokens that we counted: the prompt was probably truncated.
 #[must_use]
 pub fn seems_cut(ours: u64, reported: u64) -> bool {
     reported < ours.div_ceil(2)
@@ -204,7 +204,7 @@ mod tests {
             (1_999, 2_500),
         ];
         assert_eq!(Calibration::from_samples(&alike), calibration(1.0, 500, 5));
-        // Fewer tokens than we count are no negative overhead.
+        // Fewer reported tokens than counted ones do not make the overhead negative.
         assert_eq!(
             Calibration::from_samples(&[(100, 80), (100, 90), (100, 70)]),
             calibration(1.0, 0, 3)

@@ -8,7 +8,7 @@ use crate::text::xml::{cdata_xml, escape_at_signs};
 /// Opening and closing tag around a flat text that is sent as XML.
 pub(super) const ENVELOPE: [&str; 2] = ["<prompt>", "</prompt>\n"];
 
-/// Returns a rendered prompt in which the agent finds nothing to expand.
+/// Escapes a rendered prompt so that the agent expands nothing in it.
 ///
 /// In XML and JSON an `@` is written as a character reference. Flat text has no references, so it is sent as one XML element.
 pub(super) fn escape_mentions(
@@ -16,26 +16,26 @@ pub(super) fn escape_mentions(
     format: Format,
     expands: &[PromptExpansion],
 ) -> String {
-    let at_signs = expands.contains(&PromptExpansion::AtSigns);
-    let slashes =
+    let expands_at_signs = expands.contains(&PromptExpansion::AtSigns);
+    let has_leading_slash =
         expands.contains(&PromptExpansion::Slashes) && rendered.trim_start().starts_with('/');
     match format {
-        Format::Xml if at_signs => escape_at_signs(&rendered).into_owned(),
-        Format::Flat if at_signs || slashes => {
+        Format::Xml if expands_at_signs => escape_at_signs(&rendered).into_owned(),
+        Format::Flat if expands_at_signs || has_leading_slash => {
             let [open, close] = ENVELOPE;
             let whole = [open, &cdata_xml(&rendered), close].concat();
-            if at_signs {
+            if expands_at_signs {
                 escape_at_signs(&whole).into_owned()
             } else {
                 whole
             }
         }
-        Format::Chat | Format::Tools if at_signs => rendered.replace('@', "\\u0040"),
+        Format::Chat | Format::Tools if expands_at_signs => rendered.replace('@', "\\u0040"),
         Format::Xml | Format::Flat | Format::Chat | Format::Tools => rendered,
     }
 }
 
-/// Returns the longest form that a piece of a prompt can have after escaping; used for counting tokens.
+/// Returns the longest form that a part of a prompt can have after escaping; used for counting tokens.
 pub(super) fn longest_escaped(piece: &str, format: Format) -> Cow<'_, str> {
     match format {
         Format::Flat => Cow::Owned(escape_at_signs(&cdata_xml(piece)).into_owned()),

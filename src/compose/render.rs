@@ -1,36 +1,47 @@
 //! Renders blocks and items, including their tags, headings and separators.
 
 use super::SourcedItem;
-use super::block::{BlockRung, ElasticSequence, PromptBlock, SequenceItems};
+use super::block::{BlockVariant, ElasticSequence, PromptBlock, SequenceItems};
 use super::delimiters::{Delimiters, one_line, role_prefix};
 use super::state_xml::{knowledge_tags, write_entry};
 use crate::models::{ContextKind, ConversationTurn, Format, MessageRole, PromptPart};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
-/// Writes a block at one length, up to the elastic sequence that may follow inside it.
+/// Writes one variant of a block, up to the elastic sequence that may follow inside the block.
 pub(super) fn write_block(
     out: &mut String,
     delimiters: &Delimiters<'_>,
     block: &PromptBlock<'_>,
-    rung: &BlockRung<'_>,
+    variant: &BlockVariant<'_>,
     lead: &str,
 ) {
     let heading = block.layer.heading_text();
     match &block.part {
         PromptPart::System => {
             out.push_str(lead);
-            out.push_str(&rung.text);
+            out.push_str(&variant.text);
         }
-        PromptPart::Context { kind, name } if block.own && delimiters.format != Format::Xml => {
+        PromptPart::Context { kind, name }
+            if block.is_pack_text && delimiters.format != Format::Xml =>
+        {
             write_heading(out, lead, &heading_with_name(delimiters, &heading, name));
-            out.push_str(rung.text.trim_end());
+            out.push_str(variant.text.trim_end());
         }
-        PromptPart::Context { kind, name } => {
-            write_context(out, delimiters, lead, &heading, (*kind, name), &rung.text)
-        }
+        PromptPart::Context { kind, name } => write_context(
+            out,
+            delimiters,
+            lead,
+            &heading,
+            (*kind, name),
+            &variant.text,
+        ),
         PromptPart::History { role } => {
-            let heading = if block.follows { "" } else { heading.as_ref() };
+            let heading = if block.is_continuation {
+                ""
+            } else {
+                heading.as_ref()
+            };
             write_message(
                 out,
                 delimiters,
@@ -38,16 +49,16 @@ pub(super) fn write_block(
                 heading,
                 *role,
                 || block.id.clone(),
-                &rung.text,
+                &variant.text,
             );
         }
         PromptPart::Instructions => match delimiters.format {
-            Format::Xml => out.push_str(&element_xml("instructions", None, &rung.text)),
-            Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(&rung.text)),
+            Format::Xml => out.push_str(&element_xml("instructions", None, &variant.text)),
+            Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(&variant.text)),
             Format::Flat => {
                 write_heading(out, lead, &heading);
                 out.push_str(&block.layer.prefix);
-                out.push_str(&delimiters.escape_block(rung.text.trim_end()));
+                out.push_str(&delimiters.escape_block(variant.text.trim_end()));
             }
         },
     }
@@ -58,7 +69,7 @@ pub(super) fn block_separator<'a>(
     delimiters: &'a Delimiters<'_>,
     block: &'a PromptBlock<'_>,
 ) -> &'a str {
-    if block.follows {
+    if block.is_continuation {
         "\n\n"
     } else {
         layer_separator(delimiters, block.layer)
@@ -161,7 +172,7 @@ pub(super) fn count_pieces(elastic: &ElasticSequence<'_>, index: usize) -> usize
     }
 }
 
-/// Writes one piece of an item; `index` is the item's position in the sequence as given.
+/// Writes one piece of an item; `index` is the item's position in the whole sequence.
 pub(super) fn write_item_piece(
     out: &mut String,
     delimiters: &Delimiters<'_>,

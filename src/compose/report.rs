@@ -1,15 +1,15 @@
-//! The fit report: size of each block, what was cut, and why.
+//! The fit report: size of each block, and why blocks were shortened or omitted.
 
 use serde::Serialize;
 
 use crate::models::{CacheZone, CountKind, RetentionClass, Tier};
 
-/// Size of each block of a prompt, what was cut, and why.
+/// Size of each block of a prompt, and why blocks were shortened or omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FitReport {
     /// The model's id, if one was named.
     pub model: Option<String>,
-    /// Longest rung for the model.
+    /// The model's tier, which is that of the longest variants.
     pub tier: Tier,
     /// The model's window in tokens, if one was named.
     pub window: Option<u64>,
@@ -29,7 +29,7 @@ pub struct FitReport {
     pub max_bytes: usize,
     /// Index of the first kept turn of the history.
     pub first_turn: Option<usize>,
-    /// Blocks in the prompt's order, including those that were left out.
+    /// Blocks in the prompt's order, including omitted ones.
     pub blocks: Vec<FitBlock>,
     /// Layers without content in this prompt.
     pub absent: Vec<AbsentLayer>,
@@ -40,7 +40,7 @@ pub struct FitReport {
 pub struct AbsentLayer {
     /// Id of the layer.
     pub layer: String,
-    /// Reason why it is absent.
+    /// Reason why the layer is absent.
     pub why: String,
 }
 
@@ -51,22 +51,22 @@ pub struct FitBlock {
     pub block: String,
     /// Origin of its content.
     pub source: String,
-    /// Class that decides when it is shortened or left out.
+    /// Class that decides when the block is shortened or omitted.
     pub class: RetentionClass,
-    /// Zone by how often its text changes.
+    /// Cache zone, by how often the text changes.
     pub zone: CacheZone,
-    /// Chosen length: a tier for prose; `whole`, `part` or `none` otherwise.
+    /// Chosen variant: the name of a tier for prose; `whole`, `part` or `none` otherwise.
     pub rung: &'static str,
     /// Tokens, if they were counted.
     pub tokens: Option<u64>,
     /// Size in bytes.
     pub bytes: usize,
-    /// Token budget of its layer.
+    /// Token budget of the layer.
     pub target: Option<u64>,
     /// Number of items kept.
     pub kept: usize,
     /// Number of all items.
     pub of: usize,
-    /// Reason why it is shorter than it could be, if it is.
+    /// Reason why the block was shortened or omitted; `None` if it was not.
     pub why: Option<String>,
 }

@@ -27,7 +27,7 @@ pub struct PromptRequest {
     pub missing: MissingVariable,
     /// Context, in order.
     pub context: Vec<SourcedItem>,
-    /// Description of the project, and where it comes from.
+    /// Description of the project, and its origin for reports.
     pub project: Option<(String, String)>,
     /// Text of the user.
     pub instructions: Option<String>,
@@ -36,7 +36,7 @@ pub struct PromptRequest {
     pub nonce: Option<Nonce>,
     /// Tools as JSON Schema; if empty, the actions of the mode.
     pub tools: Vec<serde_json::Value>,
-    /// Rendering; `None` for the pack's.
+    /// Rendering; `None` for the pack's default.
     pub format: Option<Format>,
     /// Maximum size of the prompt in bytes.
     pub max_bytes: usize,
@@ -51,11 +51,12 @@ pub struct PromptRequest {
     pub counter: Option<Arc<Counter>>,
     /// Tokens that the agent adds to every prompt.
     pub overhead: u64,
-    /// Forms that the agent would expand in a prompt, and that are escaped.
+    /// Kinds of text that the agent would expand in a prompt, and that are escaped.
     pub expands: Vec<PromptExpansion>,
     /// Maximum number of items of sequences.
     pub limits: ItemLimits,
-    /// First turn of the history in the last prompt, for a pack that keeps the start of its history stable.
+    /// Index of the first turn of the history in the previous prompt, for a pack that keeps the start of its history
+    /// stable.
     pub previous: Option<usize>,
     /// Set to remind the agent to think aloud.
     pub thinking_reminder: bool,
@@ -64,19 +65,19 @@ pub struct PromptRequest {
 }
 
 /// A context item and its origin.
-#[expect(missing_docs, reason = "`item` says it by name")]
+#[expect(missing_docs, reason = "`item` needs no explanation")]
 #[derive(Clone, Debug, Default)]
 pub struct SourcedItem {
     pub item: ContextItem,
     /// Origin, as shown in reports.
     pub source: String,
-    /// Set if its text is from the pack, so that headings in it are not escaped.
+    /// Set if the text comes from the pack, so that headings in it are not escaped.
     pub own: bool,
-    /// Set if a person named it. If such an item does not fit, composing fails; any other item may be left out.
+    /// Set if the user named the item. If such an item does not fit, composing fails; other items may be omitted.
     pub named: bool,
 }
 
-/// Maximum number of items of sequences, instead of the pack's own limits.
+/// Maximum number of items of sequences, instead of the pack's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemLimits {
     /// Turns of the history.
@@ -105,7 +106,7 @@ impl PromptRequest {
         self
     }
 
-    /// Returns the counter that the request names, or the one that follows from its model.
+    /// Returns the counter of the request, or else one for its model.
     pub(super) fn resolve_counter(&self) -> Result<Arc<Counter>> {
         if let Some(counter) = &self.counter {
             return Ok(Arc::clone(counter));

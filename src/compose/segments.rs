@@ -26,7 +26,7 @@ impl PromptPiece<'_, '_> {
     fn is_system(self) -> bool {
         match self {
             Self::Block(block) | Self::End(block) => block.part == PromptPart::System,
-            Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside(),
+            Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside_block(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl PieceSink for SegmentWriter {
                 ),
             ),
             PromptPiece::Around(elastic, name) => {
-                let part = if elastic.is_inside() {
+                let part = if elastic.is_inside_block() {
                     PromptPart::System
                 } else {
                     PromptPart::History {
@@ -119,10 +119,11 @@ pub(super) fn write_pieces(
                 write_items(elastic, entry_fit, delimiters, sink, &mut first)
             }
             PromptEntry::Block(block) => {
-                let Some(rung) = entry_fit.rung.map(|rung| &block.rungs[rung]) else {
+                let Some(variant) = entry_fit.variant.map(|variant| &block.variants[variant])
+                else {
                     continue;
                 };
-                if block.part == PromptPart::System && rung.text.is_empty() {
+                if block.part == PromptPart::System && variant.text.is_empty() {
                     continue;
                 }
 
@@ -132,23 +133,23 @@ pub(super) fn write_pieces(
                     render::block_separator(delimiters, block)
                 };
                 sink.write_piece(PromptPiece::Block(block), |out| {
-                    render::write_block(out, delimiters, block, rung, lead)
+                    render::write_block(out, delimiters, block, variant, lead)
                 });
                 if let Some((PromptEntry::Elastic(inside), entry_fit)) =
-                    pairs.next_if(|(entry, _)| entry.is_inside())
+                    pairs.next_if(|(entry, _)| entry.is_inside_block())
                 {
                     write_items(inside, entry_fit, delimiters, sink, &mut first);
                 }
 
-                if !rung.end.is_empty() {
-                    sink.write_piece(PromptPiece::End(block), |out| out.push_str(&rung.end));
+                if !variant.end.is_empty() {
+                    sink.write_piece(PromptPiece::End(block), |out| out.push_str(&variant.end));
                 }
             }
         }
     }
 }
 
-/// Writes the taken items of a sequence, with its opening and closing text.
+/// Writes the included items of a sequence, with its opening and closing text.
 fn write_items(
     elastic: &ElasticSequence<'_>,
     entry_fit: &EntryFit,
@@ -200,8 +201,10 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
     for (entry, entry_fit) in entries.iter_mut().zip(&fit.entry_fits) {
         match entry {
             PromptEntry::Block(block) => {
-                let Some(rung) = entry_fit.rung else { continue };
-                let mut text = || std::mem::take(&mut block.rungs[rung].text).into_owned();
+                let Some(variant) = entry_fit.variant else {
+                    continue;
+                };
+                let mut text = || std::mem::take(&mut block.variants[variant].text).into_owned();
                 match &block.part {
                     PromptPart::Context { kind, name } => {
                         let item = ContextItem::new(*kind, name.clone(), text());
@@ -228,15 +231,17 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
     contents
 }
 
-/// Moves an item of a sequence out as context; knowledge entries are part of the system prompt.
+/// Moves an item of a sequence out as context; knowledge entries are skipped, because they are part of the
+/// system prompt.
 fn take_context_items(elastic: &mut ElasticSequence<'_>, index: usize) -> Vec<ContextItem> {
-    let named: Vec<String> = (0..render::count_pieces(elastic, index))
+    let ids: Vec<String> = (0..render::count_pieces(elastic, index))
         .map(|piece| render::describe_piece(elastic, index, piece).0)
         .collect();
     match &mut elastic.items {
         SequenceItems::Turns { turns, .. } => {
-            let said = render::turn_messages(&turns[index]).zip(named);
-            said.map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text))
+            let messages = render::turn_messages(&turns[index]).zip(ids);
+            messages
+                .map(|((_, text), name)| ContextItem::new(ContextKind::Artifact, name, text))
                 .collect()
         }
         SequenceItems::Context { items, .. } => vec![std::mem::take(&mut items[index].item)],
@@ -252,9 +257,9 @@ pub(super) fn xml_segments(
     let (system, rest): (Vec<PromptSegment>, Vec<PromptSegment>) = blocks
         .into_iter()
         .partition(|segment| segment.part == PromptPart::System);
-    let several = system.len() > 1;
+    let has_several = system.len() > 1;
     let system = system.into_iter().next().map(|first| {
-        if !several {
+        if !has_several {
             return first;
         }
         PromptSegment {

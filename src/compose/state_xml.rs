@@ -170,7 +170,7 @@ impl StateWriter<'_> {
     fn write_fields(&mut self, form: SectionForm<'_>, fields: &Map<String, Value>) {
         let start = self.out.len();
         self.write_open_tag(1, form.name, &[]);
-        let empty = self.out.len();
+        let body_start = self.out.len();
 
         for (name, kind) in &form.section.fields {
             if let Some(value) = fields.get(name).filter(|_| form.shows_field(name)) {
@@ -189,7 +189,7 @@ impl StateWriter<'_> {
             }
         }
 
-        if self.out.len() == empty {
+        if self.out.len() == body_start {
             self.out.truncate(start);
         } else {
             self.write_close_tag(1, form.name);
@@ -374,7 +374,7 @@ impl StateWriter<'_> {
     }
 }
 
-/// Returns a value as text: a list as words with commas.
+/// Returns a value as text; the items of a list are separated by commas.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

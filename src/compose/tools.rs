@@ -36,15 +36,19 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
 
         let schema = tool.get("input_schema").or_else(|| tool.get("parameters"));
         let Some(schema) = schema.filter(|schema| schema.is_object()) else {
-            return invalid(format!("`{name}` has no `input_schema` or `parameters`"));
+            return invalid(format!(
+                "tool `{name}` has no `input_schema` or `parameters`"
+            ));
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            return invalid(format!("the parameters of `{name}` must be of type object"));
+            return invalid(format!(
+                "the parameters of tool `{name}` must be of type object"
+            ));
         }
 
         if let Err(fault) = check_schema(schema, SchemaDraft::Draft2020) {
             return invalid(format!(
-                "the parameters of `{name}` are not valid JSON Schema: {fault}"
+                "the parameters of tool `{name}` are not valid JSON Schema: {fault}"
             ));
         }
     }

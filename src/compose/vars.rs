@@ -23,14 +23,14 @@ pub const TURN_VARIABLES: [&str; 2] = [NONCE, VERDICTS];
 /// Opening tag of a verdict, as the pack's text writes it.
 const REVIEW_TAG: &str = "<review>";
 
-/// PlaceholderValues for the placeholders of one text, and the nonce for its `<review>` tags.
+/// Values for the placeholders of one text, and the nonce for its `<review>` tags.
 #[derive(Clone, Copy)]
 pub(super) struct PlaceholderValues<'a> {
     /// Values of the request.
-    pub(super) given: &'a Variables,
+    pub(super) request_values: &'a Variables,
     /// Values for this text alone; they take precedence over those of the request.
-    pub(super) own: &'a [(&'a str, String)],
-    /// Texts of the pack, such as skeletons: inserted verbatim, unless the request gives a value of the same name.
+    pub(super) text_values: &'a [(&'a str, String)],
+    /// Texts of the pack, such as skeletons: inserted verbatim, unless the request has a value of the same name.
     pub(super) pack_texts: &'a Variables,
     /// List of the mode's actions; part of the pack's text.
     pub(super) actions: &'a str,
@@ -38,11 +38,11 @@ pub(super) struct PlaceholderValues<'a> {
     pub(super) nonce: Option<&'a Nonce>,
 }
 
-/// PlaceholderValue of a placeholder.
+/// Value of a placeholder.
 enum PlaceholderValue<'a> {
     /// Text of the pack.
     Pack(&'a str),
-    /// Text from elsewhere, which must not close a tag of the template.
+    /// Text from outside the pack, which must not close a tag of the template.
     Foreign(&'a str),
 }
 
@@ -52,12 +52,12 @@ impl<'a> PlaceholderValues<'a> {
             return Some(PlaceholderValue::Pack(self.actions));
         }
 
-        let own = self
-            .own
+        let text_value = self
+            .text_values
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, value)| value);
-        let foreign = own.or_else(|| self.given.get(name));
+        let foreign = text_value.or_else(|| self.request_values.get(name));
         let pack = || {
             self.pack_texts
                 .get(name)
@@ -70,8 +70,8 @@ impl<'a> PlaceholderValues<'a> {
     }
 }
 
-/// Returns a text of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows a verdict in
-/// the one form that counts.
+/// Returns a text of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows verdicts
+/// in the only form that is accepted.
 pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, str> {
     match nonce {
         Some(nonce) if text.contains(REVIEW_TAG) => {
@@ -106,7 +106,8 @@ pub struct VariableUse {
     pub required: bool,
 }
 
-/// Replaces every placeholder of a text. One without a value becomes a visible notice, and a warning is logged.
+/// Replaces every placeholder of a text. A placeholder without a value is replaced by a visible notice, and a warning is
+/// logged.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
     let tags = closing_tags(template);
@@ -127,7 +128,7 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
     out
 }
 
-/// Fills the placeholders of a template and lists the variables it uses. `clean` escapes values from outside the pack.
+/// Fills the placeholders of a template and lists the variables it uses. `escape` escapes values from outside the pack.
 ///
 /// # Errors
 ///
@@ -136,31 +137,38 @@ pub(super) fn fill_placeholders(
     template: &ProseText,
     values: PlaceholderValues<'_>,
     missing: MissingVariable,
-    clean: &dyn Fn(&str) -> String,
+    escape: &dyn Fn(&str) -> String,
 ) -> Result<(String, Vec<VariableUse>)> {
     let uses = list_variable_uses(template, values);
-    let lacking: Vec<&str> = uses
+    let without_value: Vec<&str> = uses
         .iter()
         .filter(|used| used.required && used.bytes.is_none())
         .map(|used| used.name.as_str())
         .collect();
-    if let (MissingVariable::Error, Some(first)) = (missing, lacking.first()) {
+    if let (MissingVariable::Error, Some(first)) = (missing, without_value.first()) {
         let offset = template
             .body()
             .find(&format!("{{{{{first}}}}}"))
             .unwrap_or(0);
-        let verb = if lacking.len() == 1 { "has" } else { "have" };
-        return Err(Error::new(
-            ErrorKind::MissingVariable,
-            format!("{} {verb} no value", lacking.join(", ")),
-        )
-        .with_place(template.place(offset))
-        .with_hint("give them values, or mark them `required: false` in the front matter"));
+        let (message, hint) = if without_value.len() == 1 {
+            (
+                format!("variable {first} has no value"),
+                "set a value, or mark the variable `required: false` in the front matter",
+            )
+        } else {
+            (
+                format!("variables {} have no value", without_value.join(", ")),
+                "set values, or mark the variables `required: false` in the front matter",
+            )
+        };
+        return Err(Error::new(ErrorKind::MissingVariable, message)
+            .with_place(template.place(offset))
+            .with_hint(hint));
     }
 
     let tags = OnceCell::new();
     let mut out = String::with_capacity(
-        estimate_filled_bytes(template.body(), values.given) + values.actions.len(),
+        estimate_filled_bytes(template.body(), values.request_values) + values.actions.len(),
     );
     for token in tokens(template.body()) {
         match token {
@@ -169,7 +177,7 @@ pub(super) fn fill_placeholders(
                 Some(PlaceholderValue::Pack(text)) => out.push_str(&with_nonce(text, values.nonce)),
                 Some(PlaceholderValue::Foreign(value)) => {
                     let tags = tags.get_or_init(|| closing_tags(template.body()));
-                    out.push_str(&clean(&escape_closing_tags(value, tags)));
+                    out.push_str(&escape(&escape_closing_tags(value, tags)));
                 }
                 None if missing == MissingVariable::Notice && template.requires(name) => {
                     out.push_str(&missing_notice(name))

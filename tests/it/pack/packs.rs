@@ -486,7 +486,7 @@ fn unknown_variable_is_an_error() {
     let run = project.run(&[&args[..], &["depth=1"]].concat());
     assert!(
         run.stderr
-            .contains("`execution_rules` is left out: none of its conditions is met"),
+            .contains("omitting layer `execution_rules`: none of its conditions is met"),
         "{}",
         run.stderr
     );
