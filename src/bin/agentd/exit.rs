@@ -26,10 +26,10 @@ pub(crate) const VERDICT: u8 = 6;
 /// Environment failure: the ledger, git, or writing output.
 pub(crate) const OUTSIDE: u8 = 7;
 
-/// Not allowed now: a budget is exhausted, or a person has to decide first.
+/// Not allowed now: a budget is exhausted, or the user has to decide first.
 pub(crate) const FORBIDDEN: u8 = 8;
 
-/// Abandoned by a verdict (`MAJOR_ISSUES`, `REJECTED`) or by a person.
+/// Abandoned by a verdict (`MAJOR_ISSUES`, `REJECTED`) or by the user.
 pub(crate) const ABANDONED: u8 = 9;
 
 /// Another process holds the session.

@@ -40,7 +40,7 @@ pub(crate) fn variables() -> &'static [(OsString, OsString)] {
     HIDDEN.get().map_or(&[], Vec::as_slice)
 }
 
-/// Reads the variables that were passed on, and returns the arguments as the user gave them.
+/// Reads the variables that were passed on, and returns the user's arguments.
 ///
 /// # Errors
 ///
@@ -51,7 +51,10 @@ pub(crate) fn variables() -> &'static [(OsString, OsString)] {
 )]
 pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
     let mut arguments: Vec<OsString> = env::args_os().collect();
-    if arguments.get(1).is_none_or(|word| word != SECRETS_ARGUMENT) {
+    if arguments
+        .get(1)
+        .is_none_or(|argument| argument != SECRETS_ARGUMENT)
+    {
         return Ok(arguments);
     }
 
@@ -71,7 +74,7 @@ pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
 }
 
 /// Hides the memory of this process and the secret variables of its environment from other processes of the user.
-/// Replaces the process by `exec` if there are any.
+/// If there are secret variables, replaces the process by `exec`.
 ///
 /// # Errors
 ///
@@ -104,7 +107,7 @@ pub(crate) fn hide_secrets(args: &Args) -> Result<()> {
     agent::forbid_inspection().map_err(failed)
 }
 
-/// Replaces this process by one without the given variables. Returns only on failure.
+/// Replaces this process by one without these variables in its environment. Returns only on failure.
 #[expect(
     clippy::disallowed_methods,
     reason = "the binary knows the environment, and starts nothing but itself"

@@ -1,4 +1,5 @@
-//! Progress of a run on stderr: live lines on a terminal, plain lines elsewhere, JSON lines on stdout with `--json`.
+//! Shows the progress of a run: as live lines if stderr is a terminal, as plain lines on stderr otherwise, and as JSON lines
+//! on stdout with `--json`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -26,40 +27,47 @@ const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum number of message lines shown.
 const MAX_MESSAGE_LINES: usize = 3;
 
-/// Maximum size of the message that is kept.
+/// Maximum size in bytes of the message that is kept.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Shows the progress events of a run.
 pub(crate) struct View {
-    json: bool,
-    terminal: bool,
+    is_json: bool,
+    /// Set if live lines can be redrawn.
+    is_live: bool,
     /// Reply grammar of each mode, used to extract the message from a reply.
     grammars: BTreeMap<Mode, Grammar>,
     /// Grammar of the current turn.
     grammar: Grammar,
     /// Set once writing to stdout has failed.
     has_failed: Arc<AtomicBool>,
+    /// Parser of the reply that is being received.
     stream: Option<Stream>,
-    head: String,
-    called: Option<Instant>,
-    next: Duration,
-    bytes: u64,
+    /// Name of the current turn or check.
+    title: String,
+    /// Start of the current call; `None` if no call is running.
+    call_started: Option<Instant>,
+    /// Time since the start of the call at which the next progress note is due.
+    next_note: Duration,
+    /// Bytes of the reply received so far.
+    reply_bytes: u64,
+    /// End of the message received so far.
     message: String,
 }
 
 impl View {
     pub(crate) fn new(json: bool, grammars: BTreeMap<Mode, Grammar>) -> Self {
         Self {
-            json,
-            terminal: !json && terminal::is_interactive(),
+            is_json: json,
+            is_live: !json && terminal::is_interactive(),
             grammars,
             grammar: Grammar::default(),
             has_failed: Arc::default(),
             stream: None,
-            head: String::new(),
-            called: None,
-            next: FIRST_NOTE_AFTER,
-            bytes: 0,
+            title: String::new(),
+            call_started: None,
+            next_note: FIRST_NOTE_AFTER,
+            reply_bytes: 0,
             message: String::new(),
         }
     }
@@ -74,7 +82,7 @@ impl View {
         let mut result = Ok(());
         loop {
             match events.recv_timeout(REDRAW_INTERVAL) {
-                Ok(event) if self.json => {
+                Ok(event) if self.is_json => {
                     // A closed stdout does not stop the turn.
                     result = result.and(terminal::print_json_line(&event));
                     self.has_failed.store(result.is_err(), Ordering::SeqCst);
@@ -99,13 +107,13 @@ impl View {
                 agent,
                 ..
             } => {
-                self.head = format!("{session}/{turn} {mode} by {agent}");
+                self.title = format!("{session}/{turn} {mode} by {agent}");
                 self.grammar = self.grammars.get(&mode).cloned().unwrap_or_default();
             }
             ProgressEvent::Called { .. } => {
-                self.called = Some(Instant::now());
-                self.next = FIRST_NOTE_AFTER;
-                self.bytes = 0;
+                self.call_started = Some(Instant::now());
+                self.next_note = FIRST_NOTE_AFTER;
+                self.reply_bytes = 0;
                 self.message.clear();
                 self.stream = Some(Stream::new(&self.grammar));
             }
@@ -120,8 +128,8 @@ impl View {
                 ));
             }
             ProgressEvent::Said { text } => {
-                self.bytes += text.len() as u64;
-                if let Some(stream) = self.stream.as_mut().filter(|_| self.terminal) {
+                self.reply_bytes += text.len() as u64;
+                if let Some(stream) = self.stream.as_mut().filter(|_| self.is_live) {
                     self.message.push_str(&stream.push(text.as_bytes()));
                 }
                 // Only the last lines are shown, so the rest of a long message is dropped.
@@ -131,17 +139,17 @@ impl View {
                 self.message.drain(..start);
             }
             ProgressEvent::Waiting { seconds, why } => {
-                self.called = None;
+                self.call_started = None;
                 let why = why.lines().last().unwrap_or_default();
                 terminal::note(format_args!(
                     "the agent is rate limited ({why}); retrying in {}",
                     humanize::seconds(seconds)
                 ));
             }
-            ProgressEvent::Answered { .. } => self.called = None,
+            ProgressEvent::Answered { .. } => self.call_started = None,
             ProgressEvent::Check {
                 name, end: None, ..
-            } => self.head = format!("check: {name}"),
+            } => self.title = format!("check: {name}"),
             ProgressEvent::Check {
                 name,
                 end: Some(end),
@@ -156,11 +164,13 @@ impl View {
     }
 
     fn draw(&mut self) {
-        let Some(called) = self.called else { return };
-        let elapsed = humanize::seconds(called.elapsed().as_secs());
-        let tokens = estimate_tokens(self.bytes);
+        let Some(call_started) = self.call_started else {
+            return;
+        };
+        let elapsed = humanize::seconds(call_started.elapsed().as_secs());
+        let tokens = estimate_tokens(self.reply_bytes);
 
-        if self.terminal {
+        if self.is_live {
             let mut lines: Vec<String> = self
                 .message
                 .lines()
@@ -169,20 +179,20 @@ impl View {
                 .take(MAX_MESSAGE_LINES)
                 .map(str::to_owned)
                 .collect();
-            lines.push(format!("{} · {elapsed} · ~{tokens} tokens", self.head));
+            lines.push(format!("{} · {elapsed} · ~{tokens} tokens", self.title));
             lines.reverse();
             terminal::show_live_lines(&lines);
-        } else if !self.json && called.elapsed() >= self.next {
-            self.next += NOTE_INTERVAL;
+        } else if !self.is_json && call_started.elapsed() >= self.next_note {
+            self.next_note += NOTE_INTERVAL;
             terminal::note(format_args!(
                 "{}: running for {elapsed}, about {tokens} tokens so far",
-                self.head
+                self.title
             ));
         }
     }
 }
 
-/// Prints the result of a check, and the names of the variables that it did not get.
+/// Prints the result of a check, and the names of the variables that were withheld from it.
 fn print_check(name: &str, end: &impl Display, milliseconds: u64, withheld: &[String]) {
     terminal::eprint_row(
         "check",

@@ -81,7 +81,7 @@ pub(crate) fn review_workspace(base: &ReviewBase, root: &Path, pack: &str) -> Re
     with_redaction(base.workspace(options(root, Some(pack))?)?)
 }
 
-/// Returns the options for opening a project as this user, with this environment.
+/// Returns the options for opening a project as the current user, with the current environment.
 pub(crate) fn options(root: &Path, pack: Option<&str>) -> Result<WorkspaceOptions> {
     Ok(WorkspaceOptions {
         user: user_folder()?,
@@ -222,12 +222,12 @@ pub(crate) fn has_variable(name: &str) -> bool {
         .any(|(known, value)| known == name && !value.is_empty())
 }
 
-/// Returns the environment variables, with the secret ones that were removed from the process environment.
+/// Returns the environment variables, including the secret ones that were removed from the process environment.
 pub(crate) fn environment() -> Environment {
     #[expect(
         clippy::disallowed_methods,
         reason = "the binary knows the environment"
     )]
-    let seen = env::vars_os();
-    Environment(seen.chain(hidden::variables().iter().cloned()).collect())
+    let visible = env::vars_os();
+    Environment(visible.chain(hidden::variables().iter().cloned()).collect())
 }

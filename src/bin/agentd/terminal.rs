@@ -328,7 +328,7 @@ fn sanitize(text: impl Display) -> String {
     }
 }
 
-/// Prints a line on stderr that is sanitized already; only the program's own styles may be in it.
+/// Prints an already sanitized line on stderr; it may contain only the program's own styles.
 fn eprint_line(line: impl Display) {
     clear_live_lines();
     #[expect(

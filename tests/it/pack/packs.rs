@@ -366,6 +366,32 @@ fn prose_over_its_budget_is_a_finding() {
     );
 }
 
+/// The text of the full tier is `NAME.md`, so a file for that tier is not suggested.
+#[test]
+fn hint_for_a_budget_names_a_file_of_the_tier() {
+    let project = bakery();
+    let manifest = project.read("agentd/packs/bakery/pack.yaml");
+    let manifest = manifest.replace("{full: 200, medium: 200,", "{full: 2, medium: 2,");
+    project.write("agentd/packs/bakery/pack.yaml", manifest);
+
+    let run = project.run(&["pack", "check", "bakery"]);
+    let hints: Vec<&str> = run
+        .stdout
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("hint: shorten"))
+        .collect();
+    assert!(
+        hints.contains(&"hint: shorten the text, or raise `budget` of the layer"),
+        "{hints:?}"
+    );
+    assert!(
+        hints.iter().any(|hint| hint.contains("NAME.medium.md")),
+        "{hints:?}"
+    );
+    assert!(!run.stdout.contains("NAME.full.md"), "{hints:?}");
+}
+
 /// A pack that loads may still name an unknown operation. The check reports it.
 #[test]
 fn unknown_operation_is_a_finding() {
@@ -554,7 +580,7 @@ fn new_pack_works_at_once_and_is_never_overwritten() {
     );
     project
         .run(&["pack", "new", "foreman"])
-        .fails(3, &["pack `foreman` exists already"]);
+        .fails(3, &["pack `foreman` already exists"]);
     project
         .run(&["pack", "new", "../letters"])
         .fails(3, &["invalid pack name"]);

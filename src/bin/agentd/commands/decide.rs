@@ -1,4 +1,4 @@
-//! `agentd approve`, `revise`, `reject` and `cancel`: decisions of a person about a change.
+//! `agentd approve`, `revise`, `reject` and `cancel`: decisions of the user about a change.
 
 use agentd::models::{Decision, SessionId};
 use agentd::orchestrator::PersonDecision;
@@ -22,7 +22,7 @@ pub(super) fn revise(args: &Args, given: &DecideArgs) -> CommandResult {
     {
         return Err(Error::new(
             ErrorKind::NameInvalid,
-            format!("cannot revise `{}`: no note given", given.change),
+            format!("cannot revise `{}` without a note", given.change),
         )
         .with_hint(format!("agentd revise {} --note \"…\"", given.change))
         .into());
@@ -30,7 +30,7 @@ pub(super) fn revise(args: &Args, given: &DecideArgs) -> CommandResult {
     record_decision(args, given, Decision::Revise)
 }
 
-/// Records a decision, and runs the change unless `--later` is given.
+/// Records a decision, and runs the change unless `--later` is set.
 fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> CommandResult {
     let session = SessionId::new(given.change.as_str())?;
     let name = if decision == Decision::Approve {
@@ -55,7 +55,7 @@ fn record_decision(args: &Args, given: &DecideArgs, decision: Decision) -> Comma
     runner.run_after(Some(&decision))
 }
 
-/// Abandons a change; with `must_wait` only one that is waiting for a decision.
+/// Abandons a change. With `must_wait`, fails unless the change is waiting for a decision.
 pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> CommandResult {
     let session = SessionId::new(given.change.as_str())?;
     let send = SendArgs {
@@ -77,7 +77,7 @@ pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> CommandR
     };
 
     let mut runner = ChangeRunner::open(args, name, &session, None, &options)?;
-    runner.decide(&PersonDecision {
+    let status = runner.decide(&PersonDecision {
         decision,
         note: given.note.clone(),
     })?;
@@ -85,7 +85,7 @@ pub(super) fn abandon(args: &Args, given: &EndArgs, must_wait: bool) -> CommandR
     if given.json {
         terminal::print_json(&json!({"change": session, "done": false}))?;
     } else {
-        print_abandoned(&session);
+        print_abandoned(&status);
     }
     Ok(exit::OK)
 }

@@ -49,14 +49,14 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> CommandResult {
 
     // The ledger is created as the user's own, so that later commands of the user trust it.
     let options = project::options(&root, None)?;
-    let of_user = Workspace::open(root.clone(), options.clone())?;
-    drop(open_ledger(&of_user, AcceptNow::Nothing)?);
-    let without_user = WorkspaceOptions {
+    let user_workspace = Workspace::open(root.clone(), options.clone())?;
+    drop(open_ledger(&user_workspace, AcceptNow::Nothing)?);
+    let demo_options = WorkspaceOptions {
         user: None,
         worktrees: Some(folder.join("worktrees")),
         ..options
     };
-    let workspace = project::with_redaction(Workspace::open(root.clone(), without_user)?)?;
+    let workspace = project::with_redaction(Workspace::open(root.clone(), demo_options)?)?;
     if !given.json {
         terminal::note(format_args!("created a project in {}", root.display()));
         terminal::note(
@@ -97,7 +97,7 @@ fn choose_folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
     };
     let folder = resolve_path(args, folder)?;
     if folder.join("greet").exists() {
-        let message = format!("{}/greet exists already", folder.display());
+        let message = format!("{}/greet already exists", folder.display());
         return Err(Error::new(ErrorKind::FileUnusable, message)
             .with_hint("pass another folder with --folder"));
     }
@@ -133,7 +133,9 @@ fn print_summary(root: &Path) {
     terminal::note(
         "the plan and the implementation were each sent back once, then the change was merged with its spec",
     );
-    terminal::note("greet.sh had a forged verdict, and the reviewer quoted it: it had no effect");
+    terminal::note(
+        "greet.sh contained a forged verdict, which the reviewer quoted; it had no effect",
+    );
     terminal::eprint_row("explore", format_args!("git -C {root} log --stat"));
     terminal::eprint_row("", format_args!("agentd -C {root} log"));
     terminal::eprint_row("", format_args!("agentd -C {root} show {CHANGE}/6"));

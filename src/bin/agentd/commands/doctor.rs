@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     }
 
     let agents_exist =
-        machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.known));
+        machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.is_known));
     let ledger_is_sound = ledger.is_none_or(|health| health.faults.is_empty());
     Ok(
         if facts.guard.is_ok() && network.is_none() && ledger_is_sound && agents_exist {
@@ -100,10 +100,10 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     )
 }
 
-/// The agents of this machine, and the agent of each mode.
+/// Agents on this machine, and the agent of each mode.
 struct AgentOverview {
-    /// Names of all agents that are commands.
-    described: Vec<String>,
+    /// Names of all agents that run as commands.
+    defined: Vec<String>,
     present: Vec<InstalledAgent>,
     choices: Vec<ModeAgent>,
     providers: Vec<Value>,
@@ -113,9 +113,9 @@ struct AgentOverview {
 struct ModeAgent {
     mode: String,
     agent: Option<String>,
-    /// Remark for people, such as a warning; empty if there is none.
+    /// Note for the user, such as a warning; empty if there is none.
     note: String,
-    known: bool,
+    is_known: bool,
 }
 
 impl AgentOverview {
@@ -123,13 +123,13 @@ impl AgentOverview {
         let workspace = project::workspace(args, None)?;
         let present = find_installed(&workspace)?;
         let choices = choose_agents(&workspace)?;
-        let described = workspace
+        let defined = workspace
             .agents()?
             .all()
             .map(|spec| spec.name.clone())
             .collect();
         Ok(Self {
-            described,
+            defined,
             present,
             choices,
             providers: list_providers(&workspace)?,
@@ -143,11 +143,12 @@ impl AgentOverview {
             .map(|agent| ("agent", agent.describe()))
             .collect();
         if rows.is_empty() {
-            let names = self.described.join(", ");
+            let names = self.defined.join(", ");
             rows.push(("agents", format!("none found on PATH (looked for {names})")));
             rows.push((
                 "",
-                "models on a server work without one: --agent ollama:MODEL".to_owned(),
+                "a model served over HTTP needs no installed agent: --agent ollama:MODEL"
+                    .to_owned(),
             ));
         }
 
@@ -167,7 +168,7 @@ impl AgentOverview {
             json!({
                 "mode": choice.mode,
                 "agent": choice.agent,
-                "exists": choice.known,
+                "exists": choice.is_known,
                 "note": choice.note,
             })
         };
@@ -229,7 +230,7 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
 
     let installed = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
     let found: Vec<_> = drivers.agents.all().filter_map(installed).collect();
-    let ask = |spec: &AgentSpec| {
+    let read_version = |spec: &AgentSpec| {
         if workspace.is_defined_by_project(&spec.name)? {
             let message = "version unknown: not run, because the project defines this agent";
             return Err(Error::new(ErrorKind::NotTrusted, message));
@@ -246,9 +247,9 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
             .map_or_else(|| Ok(String::new()), |agent| agent.version(&folder))
     };
     let versions: Vec<Result<String>> = thread::scope(|scope| {
-        let asked: Vec<_> = found
+        let threads: Vec<_> = found
             .iter()
-            .map(|(spec, _)| scope.spawn(|| ask(spec)))
+            .map(|(spec, _)| scope.spawn(|| read_version(spec)))
             .collect();
         let failed = || {
             Err(Error::new(
@@ -256,9 +257,9 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
                 "version unknown: the version command failed",
             ))
         };
-        asked
+        threads
             .into_iter()
-            .map(|asked| asked.join().unwrap_or_else(|_| failed()))
+            .map(|thread| thread.join().unwrap_or_else(|_| failed()))
             .collect()
     });
     let present = found
@@ -284,16 +285,16 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
 
 /// Returns the agent that each mode uses.
 fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
-    let described = workspace.agents()?;
+    let agents = workspace.agents()?;
     let mut choices = Vec::new();
     for mode in workspace.pack.modes.keys() {
         let agent = workspace.agent(&TurnRequest::new(mode.clone(), ""))?;
-        let known = agent
+        let is_known = agent
             .as_ref()
-            .is_none_or(|agent| is_known_agent(described, agent.as_str()));
+            .is_none_or(|agent| is_known_agent(agents, agent.as_str()));
 
         let note = match workspace.judges_itself(mode)? {
-            _ if !known => "unknown agent".to_owned(),
+            _ if !is_known => "unknown agent".to_owned(),
             Some((judged, _)) => format!("warning: same vendor as {judged}"),
             None => String::new(),
         };
@@ -303,13 +304,13 @@ fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
             mode: mode.to_string(),
             agent,
             note,
-            known,
+            is_known,
         });
     }
     Ok(choices)
 }
 
-/// Returns the model servers, and whether the variable with the API key is set. The key itself is not read.
+/// Returns the model providers, and whether the variable with the API key is set. The key itself is not printed.
 fn list_providers(workspace: &Workspace) -> Result<Vec<Value>> {
     let is_set = |key: &String| project::has_variable(key);
     let providers = workspace.agents()?.providers();
@@ -335,7 +336,7 @@ fn describe_tried(tried: TestExtent) -> &'static str {
 /// Result of verifying a ledger.
 struct LedgerHealth {
     events: usize,
-    /// Differences from what was recorded.
+    /// Problems found; empty if the ledger is intact.
     faults: Vec<String>,
 }
 

@@ -183,14 +183,14 @@ fn describe_kept(row: &FitBlock) -> String {
     }
 }
 
-/// Returns why a block was shortened, or that it exceeds the target of its layer.
+/// Returns the reason why a block was shortened, or a note if it exceeds the target of its layer.
 fn describe_size(row: &FitBlock, report: &FitReport) -> Option<String> {
     // Targets of a pack are o200k counts, as are the counts of a report without a model.
-    let comparable = report.model.is_none() || report.count == CountKind::Exact;
+    let is_comparable = report.model.is_none() || report.count == CountKind::Exact;
     let over_target = row
         .tokens
         .zip(row.target)
-        .filter(|(tokens, target)| tokens > target && comparable);
+        .filter(|(tokens, target)| tokens > target && is_comparable);
     row.why.clone().or_else(|| {
         over_target.map(|(_, target)| format!("over the pack's target of {}", grouped(target)))
     })

@@ -9,7 +9,7 @@ use crate::args::{Args, FixArgs};
 use crate::project;
 use crate::terminal::CommandResult;
 
-/// Maximum length of a name that is derived from a request.
+/// Maximum length in bytes of a name that is derived from a request.
 const MAX_NAME_BYTES: usize = 40;
 
 pub(super) fn run(args: &Args, given: &FixArgs) -> CommandResult {
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, given: &FixArgs) -> CommandResult {
     runner.run()
 }
 
-/// Returns a name that no session has yet: the wanted one, or that with a number.
+/// Returns a name that no session has yet: `wanted`, with a number appended if it is taken.
 fn find_free_name(args: &Args, wanted: &str) -> agentd::Result<SessionId> {
     let mut session = SessionId::new(wanted)?;
     let mut number = 1;
@@ -43,17 +43,17 @@ fn find_free_name(args: &Args, wanted: &str) -> agentd::Result<SessionId> {
 
 /// Derives a name from a request, such as `fix-typo-in-readme`.
 fn derive_name(request: &str) -> String {
-    let letters = request.chars().map(|c| {
+    let words = request.chars().map(|c| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_lowercase()
         } else {
             ' '
         }
     });
-    let letters: String = letters.collect();
+    let words: String = words.collect();
 
     let mut name = "fix".to_owned();
-    for word in letters.split_whitespace() {
+    for word in words.split_whitespace() {
         if name.len() + word.len() >= MAX_NAME_BYTES {
             break;
         }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     if files.iter().any(|file| file.created) {
         terminal::note("review agentd/project.md and correct it: it is part of every prompt");
     } else {
-        terminal::note("nothing to do: both files exist already");
+        terminal::note("nothing to do: both files already exist");
     }
     Ok(exit::OK)
 }

@@ -1,4 +1,4 @@
-//! Turns arguments into a request for a prompt.
+//! Builds turn requests from command line arguments.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,35 +11,36 @@ use agentd::{Error, ErrorKind, Result, ops};
 use crate::args::{Args, AskArgs};
 use crate::{project, terminal};
 
-/// Maximum size of a text on stdin.
+/// Maximum size of a text on stdin in bytes.
 const MAX_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Maximum size of a reply on stdin.
+/// Maximum size of a reply on stdin in bytes.
 const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Opens the project, and makes a request from the arguments, the text and the state file.
+/// Opens the project, and builds a request from the arguments, the instructions and the state file.
 pub(super) fn read_request(args: &Args, given: &AskArgs) -> Result<(Workspace, TurnRequest)> {
-    let resolved = |paths: &[PathBuf]| {
+    let resolve_paths = |paths: &[PathBuf]| {
         paths
             .iter()
             .map(|path| resolve_path(args, path))
             .collect::<Result<Vec<_>>>()
     };
 
-    // The project is opened first: from then on its secrets are redacted, also in errors of the state file.
+    // The project is opened first: from then on its secrets are redacted, including those in errors about the state
+    // file.
     let workspace = project::workspace(args, given.pack.as_deref())?;
-    let work = match &given.state {
+    let state_document = match &given.state {
         Some(path) => {
             let path = resolve_path(args, path)?;
             Some(read_state_file(&workspace, &path)?)
         }
         None => None,
     };
-    let ask = TurnRequest {
+    let request = TurnRequest {
         agent: given.agent.as_deref().map(AgentName::new).transpose()?,
         session: given.session.as_deref().map(SessionId::new).transpose()?,
-        files: resolved(&given.files)?,
-        artifacts: resolved(&given.artifacts)?,
+        files: resolve_paths(&given.files)?,
+        artifacts: resolve_paths(&given.artifacts)?,
         blocks: given
             .contexts
             .iter()
@@ -51,29 +52,29 @@ pub(super) fn read_request(args: &Args, given: &AskArgs) -> Result<(Workspace, T
         variables: parse_variables(&given.variables)?,
         strict: given.strict,
         format: given.format.map(Into::into),
-        work,
+        work: state_document,
         ..TurnRequest::new(Mode::new(given.mode.as_str())?, read_argument(&given.text)?)
     };
-    check_state_mode(&workspace, &ask)?;
-    let mode = workspace.pack.resolved(&ask.mode);
-    Ok((workspace, TurnRequest { mode, ..ask }))
+    check_state_mode(&workspace, &request)?;
+    let mode = workspace.pack.resolved(&request.mode);
+    Ok((workspace, TurnRequest { mode, ..request }))
 }
 
-/// Reads a state file with the sections of the project's pack.
+/// Reads a state file. Its sections are those that the project's pack declares.
 fn read_state_file(workspace: &Workspace, path: &Path) -> Result<StateDocument> {
     let text = ops::read_text(path)?;
     let pack = &workspace.pack;
     StateDocument::read(&text, &path.display().to_string(), &pack.state).map_err(|error| {
         error.with_hint(format!(
-            "`agentd schema state --pack {}` describes a state file",
+            "print the schema of state files with `agentd schema state --pack {}`",
             pack.name
         ))
     })
 }
 
-/// Checks that the mode of the state file is a mode of the pack. Prints a note if it is not the mode of the request.
-fn check_state_mode(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
-    let Some(mode) = ask.work.as_ref().and_then(|work| work.mode.as_ref()) else {
+/// Checks that the mode of the state file is a mode of the pack. Prints a note if it differs from the mode of the request.
+fn check_state_mode(workspace: &Workspace, request: &TurnRequest) -> Result<()> {
+    let Some(mode) = request.work.as_ref().and_then(|work| work.mode.as_ref()) else {
         return Ok(());
     };
     let mode = workspace.pack.resolved(mode);
@@ -81,10 +82,10 @@ fn check_state_mode(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
         let modes = error.hint().unwrap_or_default().to_owned();
         error.with_hint(format!("correct `mode` in the state file; {modes}"))
     })?;
-    if mode != workspace.pack.resolved(&ask.mode) {
+    if mode != workspace.pack.resolved(&request.mode) {
         terminal::note(format_args!(
-            "the state file has mode `{mode}`, the prompt is for `{}`",
-            ask.mode
+            "the state file has mode `{mode}`, but the prompt is for mode `{}`",
+            request.mode
         ));
     }
     Ok(())
@@ -92,23 +93,23 @@ fn check_state_mode(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
 
 /// Parses `NAME=VALUE` pairs.
 fn parse_variables(given: &[String]) -> Result<Variables> {
-    let pair = |text: &String| {
+    let parse_pair = |text: &String| {
         let (name, value) = text
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| {
                 Error::new(
                     ErrorKind::NameInvalid,
-                    format!("invalid variable {text:?}: not NAME=VALUE"),
+                    format!("invalid variable {text:?}: expected NAME=VALUE"),
                 )
                 .with_hint("write `--set NAME=VALUE`, such as `--set depth=0`")
             })?;
         Ok((name.to_owned(), value.to_owned()))
     };
-    given.iter().map(pair).collect()
+    given.iter().map(parse_pair).collect()
 }
 
-/// Parses `NAME=TEXT` or `NAME=@FILE`; `@@` at the start of a text is one `@`.
+/// Parses `NAME=TEXT` or `NAME=@FILE`. `NAME=@@TEXT` is the text `@TEXT`.
 fn parse_block(args: &Args, given: &str) -> Result<NamedBlock> {
     let (name, value) = given
         .split_once('=')
@@ -116,7 +117,7 @@ fn parse_block(args: &Args, given: &str) -> Result<NamedBlock> {
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::NameInvalid,
-                format!("invalid --context {given:?}: not NAME=TEXT or NAME=@FILE"),
+                format!("invalid --context {given:?}: expected NAME=TEXT or NAME=@FILE"),
             )
             .with_hint("write `--context NAME=TEXT` or `--context NAME=@FILE`, such as `--context task=@task.md`")
         })?;
@@ -146,10 +147,10 @@ pub(super) fn resolve_path(args: &Args, path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Returns a text of the command line, or stdin for `-`.
-pub(super) fn read_argument(given: &str) -> Result<String> {
-    if given != "-" {
-        return Ok(given.to_owned());
+/// Returns an argument, or the text on stdin if the argument is `-`.
+pub(super) fn read_argument(argument: &str) -> Result<String> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
     }
     Ok(read_text_from_stdin()?
         .trim_end_matches(['\n', '\r'])
@@ -186,7 +187,7 @@ fn unusable(message: &str) -> Error {
     Error::new(ErrorKind::FileUnusable, message)
 }
 
-/// Returns true if an agent is built in or defined.
+/// Returns true for a built-in agent and for one that `agents` defines, with or without a model.
 pub(super) fn is_known_agent(agents: &agentd::config::Agents, name: &str) -> bool {
     agentd::agent::is_builtin(name) || agents.known(name).is_some()
 }

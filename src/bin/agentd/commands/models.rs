@@ -81,7 +81,7 @@ fn table_cells(model: &ModelSpec) -> [String; 7] {
     ]
 }
 
-/// Returns the name of a value in data files.
+/// Returns the name that a value has in data files and JSON.
 fn data_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .ok()
@@ -108,7 +108,7 @@ fn print_model(
     settings: &Settings,
     agents: &BTreeMap<String, ModelMeasurements>,
 ) -> std::io::Result<()> {
-    // The probes of all agents with this model count.
+    // Add up the probes of all agents with this model.
     let protocol = agents
         .values()
         .fold(ComplianceRate::default(), |sum, measured| ComplianceRate {
@@ -179,7 +179,7 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Comma
         kind => terminal::eprint_row(
             "count",
             format_args!(
-                "{}, at most {} for 99 % of texts",
+                "{}; upper bound {} (exceeded by about 1 % of texts)",
                 data_name(&kind),
                 count.upper_bound
             ),

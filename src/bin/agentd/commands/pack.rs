@@ -90,10 +90,10 @@ fn show_pack(args: &Args, name: &str, as_json: bool) -> CommandResult {
 fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> CommandResult {
     let places = project::places(args)?;
     let pack = Pack::load(name, &places)?;
-    let named = pack.texts.contains_key(file)
+    let is_listed = pack.texts.contains_key(file)
         || ["pack.yaml", "actions.yaml", "cases.yaml"].contains(&file);
 
-    let found = if named {
+    let found = if is_listed {
         places.find(&format!("packs/{name}/{file}"))?
     } else {
         None
@@ -104,7 +104,10 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> CommandResul
             ErrorKind::FileUnusable,
             format!("pack `{name}` has no file {file}"),
         )
-        .with_hint(format!("its files are pack.yaml, {}", files.join(", ")))
+        .with_hint(format!(
+            "files of the pack: pack.yaml, {}",
+            files.join(", ")
+        ))
         .into());
     };
 
@@ -352,7 +355,7 @@ fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     })
 }
 
-/// Returns a finding for each operation of a pack that agentd does not have, or not for that use.
+/// Returns a finding for each operation of a pack that agentd does not have, or that cannot be used in that place.
 fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     let operations = Operations::shipped();
     let mut findings = Vec::new();
@@ -379,7 +382,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     findings
 }
 
-/// Returns one finding for each text over its budget, also if several modes use it.
+/// Returns one finding for each text over its budget, even if several modes use it.
 fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
     let mut groups: Vec<(&BudgetRow, Vec<&str>)> = Vec::new();
     for row in rows.iter().filter(|row| row.is_over()) {
@@ -403,10 +406,14 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
             row.tokens.unwrap_or_default(),
             row.budget.unwrap_or_default()
         );
-        let hint = format!(
-            "shorten the text, write a NAME.{}.md, or raise `budget` of the layer",
-            row.tier.name()
-        );
+        // The text of the full tier is NAME.md itself, so only smaller tiers can get a shorter file.
+        let hint = match row.tier {
+            Tier::Full => "shorten the text, or raise `budget` of the layer".to_owned(),
+            tier => format!(
+                "shorten the text, add a shorter one as NAME.{}.md, or raise `budget` of the layer",
+                tier.name()
+            ),
+        };
         CheckFinding {
             hint: Some(hint),
             ..CheckFinding::for_file(&pack.origin, None, message)
@@ -417,7 +424,7 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
 
 /// Returns the findings of the system templates of a pack's modes.
 fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
-    let named = |name: &str| {
+    let is_pack_template = |name: &str| {
         pack.modes
             .values()
             .any(|spec| spec.templates.iter().any(|known| known == name))
@@ -427,7 +434,7 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     for listed in templates
         .list()
         .iter()
-        .filter(|listed| named(&listed.name) && listed.active)
+        .filter(|listed| is_pack_template(&listed.name) && listed.active)
     {
         match &listed.template {
             Ok(template) => {
@@ -463,7 +470,7 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
             });
 
     for mode in modes {
-        let of_mode: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
+        let mode_rows: Vec<&BudgetRow> = pack.rows.iter().filter(|row| row.mode == *mode).collect();
         writeln!(
             out,
             "  {:<24}{:>14}{:>14}{:>14}",
@@ -473,9 +480,9 @@ fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
             "MINIMAL"
         )?;
 
-        for row in of_mode.iter().filter(|row| row.tier == Tier::Full) {
+        for row in mode_rows.iter().filter(|row| row.tier == Tier::Full) {
             let cell = |tier: Tier| {
-                of_mode
+                mode_rows
                     .iter()
                     .find(|other| other.tier == tier && other.layer == row.layer)
                     .map_or_else(String::new, |row| {
@@ -517,14 +524,14 @@ fn create_pack(args: &Args, name: &str, as_json: bool) -> CommandResult {
                 ErrorKind::NameInvalid,
                 format!("invalid pack name {name:?}"),
             )
-            .with_hint("pack names are lower case, such as `letters`")
+            .with_hint("use a lowercase name, such as `letters`")
         })?
         .to_string();
     let places = project::places(args)?;
     if let Ok(pack) = Pack::load(&name, &places)
         && pack.owner != ProseOwner::Project
     {
-        let message = format!("pack `{name}` exists already: {}", pack.origin);
+        let message = format!("pack `{name}` already exists: {}", pack.origin);
         return Err(Error::new(ErrorKind::NameInvalid, message)
             .with_hint(format!(
                 "choose another name; to customize a file, start from `agentd pack show {name} FILE`"

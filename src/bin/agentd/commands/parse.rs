@@ -92,10 +92,10 @@ pub(super) fn run(args: &Args, given: &ParseArgs) -> CommandResult {
     }
 }
 
-/// Opens the project if a pack or a mode is given.
+/// Opens the project if `--pack` or `--mode` is set.
 fn open_workspace(args: &Args, given: &ParseArgs) -> Result<Option<Workspace>> {
-    let wanted = given.pack.is_some() || given.mode.is_some();
-    wanted
+    let needs_pack = given.pack.is_some() || given.mode.is_some();
+    needs_pack
         .then(|| project::workspace(args, given.pack.as_deref()))
         .transpose()
 }
@@ -105,7 +105,7 @@ fn resolve_mode(pack: &Pack, given: &ParseArgs) -> Result<Mode> {
     Ok(mode.map_or_else(|| pack.start.clone(), |mode| pack.resolved(&mode)))
 }
 
-/// Returns the reply grammar of the mode, or without a mode one that accepts any marker.
+/// Returns the reply grammar of the mode. Without a mode, returns one that accepts any verdict and task status.
 fn find_grammar(place: Option<(&Pack, &Mode)>) -> Result<Grammar> {
     let Some((pack, mode)) = place else {
         terminal::note("without --pack and --mode, actions are unknown and no verdict is required");
@@ -138,7 +138,7 @@ fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Valu
         Marker::TaskStatus { id, status } => Some(json!({"id": id, "status": status})),
         _ => None,
     });
-    let own = response.markers.iter().filter_map(|marker| match marker {
+    let pack_markers = response.markers.iter().filter_map(|marker| match marker {
         Marker::Named { name, value } => Some((name.clone(), Value::from(value.as_str()))),
         _ => None,
     });
@@ -152,7 +152,7 @@ fn envelope(response: &Response, verdict: &Result<Option<ReviewResult>>) -> Valu
         "updates": response.updates,
         "verdict": verdict.as_ref().ok().copied().flatten(),
         "task_status": tasks.collect::<Vec<_>>(),
-        "markers": own.collect::<serde_json::Map<_, _>>(),
+        "markers": pack_markers.collect::<serde_json::Map<_, _>>(),
         "proposals": response.proposals,
         "problems": response.problems,
         "complete": response.complete,

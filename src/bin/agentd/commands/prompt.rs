@@ -18,37 +18,29 @@ use crate::terminal::{self, CommandResult};
 use crate::{exit, project};
 
 pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
-    let (workspace, ask) = read_request(args, &given.ask)?;
-    let ask = TurnRequest {
-        count: given.explain,
-        nonce: Some(Nonce::preview()),
-        ..ask
-    };
+    let (workspace, mut request) = read_request(args, &given.ask)?;
+    request.count = given.explain;
+    request.nonce = Some(Nonce::preview());
 
     // This command creates no ledger, and reads none for a prompt without a session and without a model.
-    let store = match (&ask.session, workspace.model(&ask)?) {
+    let store = match (&request.session, workspace.model(&request)?) {
         (None, None) => None,
         _ => open_existing_ledger(&workspace.root, workspace.places.user.as_deref())?,
     };
-    let measured = store
-        .as_ref()
-        .map(|store| measured(&workspace, store, &ask))
-        .transpose()?;
-    let ask = TurnRequest {
-        measured: measured.unwrap_or_default(),
-        ..ask
-    };
+    if let Some(store) = &store {
+        request.measured = measured(&workspace, store, &request)?;
+    }
 
     let state = next_state(
         &workspace,
         store.as_ref().map(|store| store as &dyn Store),
-        &ask,
+        &request,
     )?;
     let empty = MemoryStore::default();
     let store: &dyn Store = store.as_ref().map_or(&empty, |store| store);
 
     // A finished change has no worktree, and a preview does not create one.
-    let found = if is_finished_change(store, &ask)? {
+    request.found = if is_finished_change(store, &request)? {
         Vec::new()
     } else {
         let drivers = project::drivers(&workspace)?;
@@ -65,11 +57,11 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
                 run: &run,
             },
             &state,
-            &ask,
+            &request,
         )?
     };
-    let ask = with_request(store, TurnRequest { found, ..ask })?;
-    let assembly = assemble(&workspace, &state, &ask)?;
+    let request = with_request(store, request)?;
+    let assembly = assemble(&workspace, &state, &request)?;
 
     for origin in &assembly.overrides {
         terminal::note(format_args!("using {origin} of this project"));
@@ -88,7 +80,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
         terminal::eprint_row("project", workspace.root.display());
         explain_prompt(&assembly);
     }
-    if let Some(agent) = &ask.agent
+    if let Some(agent) = &request.agent
         && !is_known_agent(workspace.agents()?, agent.as_str())
     {
         terminal::warning(format_args!(
@@ -96,12 +88,12 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
         ));
     }
     if state.change.is_none() {
-        note_required_change(&workspace, &ask)?;
+        note_required_change(&workspace, &request)?;
     }
-    note_missing_variables(&assembly, &ask);
+    note_missing_variables(&assembly, &request);
 
     if given.json {
-        terminal::print_json(&envelope(&workspace, &assembly, &ask))?;
+        terminal::print_json(&envelope(&workspace, &assembly, &request))?;
     } else {
         terminal::print_text(&assembly.draft.rendered())?;
     }
@@ -109,8 +101,8 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
 }
 
 /// Returns true if the session of a request is a finished change.
-fn is_finished_change(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
-    let Some(session) = &ask.session else {
+fn is_finished_change(store: &dyn Store, request: &TurnRequest) -> Result<bool> {
+    let Some(session) = &request.session else {
         return Ok(false);
     };
     let state = State::fold(store.events(session)?.iter().map(|(_, event)| event));
@@ -118,10 +110,10 @@ fn is_finished_change(store: &dyn Store, ask: &TurnRequest) -> Result<bool> {
 }
 
 /// Prints a note if a turn in this mode needs a change, and there is none.
-fn note_required_change(workspace: &Workspace, ask: &TurnRequest) -> Result<()> {
+fn note_required_change(workspace: &Workspace, request: &TurnRequest) -> Result<()> {
     let before = workspace
         .pack
-        .mode(&ask.mode)?
+        .mode(&request.mode)?
         .before
         .iter()
         .map(OperationId::as_str);
@@ -130,32 +122,32 @@ fn note_required_change(workspace: &Workspace, ask: &TurnRequest) -> Result<()> 
         let needing = needing.join(", ");
         terminal::note(format_args!(
             "a turn in mode {} needs an open change ({needing}); to review your working tree, run `agentd review`",
-            ask.mode
+            request.mode
         ));
     }
     Ok(())
 }
 
 /// Prints notes on how to provide missing variables.
-fn note_missing_variables(assembly: &Assembly, ask: &TurnRequest) {
-    let lacks = |name: &str| {
+fn note_missing_variables(assembly: &Assembly, request: &TurnRequest) {
+    let is_missing = |name: &str| {
         assembly
             .draft
             .variables
             .iter()
             .any(|used| used.name == name && used.required && used.bytes.is_none())
     };
-    if lacks("PROJECT_CONTEXT") {
+    if is_missing("PROJECT_CONTEXT") {
         terminal::note(
             "PROJECT_CONTEXT is taken from agentd/project.md; create it with `agentd init`",
         );
     }
-    if ask.session.is_none() && (lacks("ARTIFACTS") || lacks("TASKS")) {
-        terminal::note("ARTIFACTS and TASKS are taken from a change; name it with --change ID");
+    if request.session.is_none() && (is_missing("ARTIFACTS") || is_missing("TASKS")) {
+        terminal::note("ARTIFACTS and TASKS are taken from a change; pass it with --change ID");
     }
 }
 
-fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &TurnRequest) -> Value {
+fn envelope(workspace: &Workspace, assembly: &Assembly, request: &TurnRequest) -> Value {
     let draft = &assembly.draft;
     let template = assembly.template.as_ref().map(|found| {
         let template = &found.template;
@@ -175,7 +167,7 @@ fn envelope(workspace: &Workspace, assembly: &Assembly, ask: &TurnRequest) -> Va
     json!({
         "format": 1,
         "pack": workspace.pack.name,
-        "mode": ask.mode,
+        "mode": request.mode,
         "agent": assembly.agent.as_str(),
         "rendering": draft.format.name(),
         "template": template,

@@ -99,7 +99,7 @@ pub(super) fn finding_row(finding: &Finding) -> (&'static str, String) {
     )
 }
 
-/// Returns true if a step has recorded findings, which are printed as rows of their own.
+/// Returns true if a step has recorded findings, which are printed separately.
 pub(super) fn is_findings_list(step: &StepResult) -> bool {
     step.operation == OperationId::FindingsNote && step.done
 }
@@ -128,12 +128,12 @@ fn quote_line(reply: &str, span: &Range<usize>) -> String {
         return String::new();
     };
     // In a block of code, the line with the tag is quoted.
-    let inside = within
+    let tag_line = within
         .lines()
         .position(|line| line.contains('<'))
         .unwrap_or_default();
 
-    let number = before.matches('\n').count() + inside;
+    let number = before.matches('\n').count() + tag_line;
     let line: String = reply
         .lines()
         .nth(number)

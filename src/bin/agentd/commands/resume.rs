@@ -106,27 +106,27 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> CommandResult {
 
     let (response, verdict) = turn.read_again(&workspace, &store)?;
     let recorded = turn.replied.as_ref();
-    let then = (
+    let recorded_result = (
         recorded.and_then(|replied| replied.verdict),
         recorded.map(|replied| &replied.markers),
     );
-    let now = (
+    let parsed_result = (
         verdict.as_ref().ok().copied().flatten(),
         Some(&response.markers),
     );
-    let same = recorded.is_none() || then == now;
+    let same = recorded.is_none() || recorded_result == parsed_result;
     let name = |verdict: Option<agentd::ReviewResult>| verdict.map(|verdict| verdict.name());
 
     if given.json {
         terminal::print_json_line(&json!({
-            "turn": turn.name(), "same": same, "verdict_then": name(then.0), "verdict_now": name(now.0), "response": response,
+            "turn": turn.name(), "same": same, "verdict_then": name(recorded_result.0), "verdict_now": name(parsed_result.0), "response": response,
         }))?;
     } else {
         terminal::write_data(|out| writeln!(out, "{}", response.message))?;
         let shown = |verdict| name(verdict).unwrap_or("none");
         terminal::eprint_row("turn", turn.name());
-        terminal::eprint_row("recorded", shown(then.0));
-        terminal::eprint_row("now", shown(now.0));
+        terminal::eprint_row("recorded", shown(recorded_result.0));
+        terminal::eprint_row("now", shown(parsed_result.0));
     }
     Ok(if same { exit::OK } else { exit::FINDINGS })
 }

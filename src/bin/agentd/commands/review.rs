@@ -39,17 +39,14 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> CommandResult {
         (None, None) => String::new(),
     };
     let agent = options.agent.as_deref().map(AgentName::new).transpose()?;
-    let ask = TurnRequest {
+    let mut request = TurnRequest {
         agent,
         model: options.model.clone(),
         repairs: MAX_REPAIRS,
         ..TurnRequest::new(mode.clone(), instructions)
     };
-    let agent = workspace.agent(&ask)?.ok_or_else(|| no_agent(&mode))?;
-    let ask = TurnRequest {
-        agent: Some(agent.clone()),
-        ..ask
-    };
+    let agent = workspace.agent(&request)?.ok_or_else(|| no_agent(&mode))?;
+    request.agent = Some(agent.clone());
 
     let mut cli = CliSession::open(
         args,
@@ -64,7 +61,7 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> CommandResult {
 
     let driver = cli.driver(args, &agent)?;
     let (result, shown) = cli.with_context(false, |context, _| {
-        review_tree(context, driver.as_ref(), &ask, &base, !given.no_checks)
+        review_tree(context, driver.as_ref(), &request, &base, !given.no_checks)
     })?;
     let reviewed = result?;
     shown.map_err(Failure::Output)?;
@@ -103,7 +100,7 @@ fn print_review(reviewed: ReviewReport, as_json: bool) -> CommandResult {
             .map(|path| escape_file_name(path).into_owned())
             .collect();
         terminal::warning(format_args!(
-            "this branch edits agentd's definitions: {}; the review used those of {}",
+            "this branch edits agentd's definitions: {}; the review used the definitions of commit {}",
             files.join(", "),
             short_commit(&reviewed.definitions_from)
         ));

@@ -55,7 +55,7 @@ pub(super) struct ChangeRunner<'a> {
 }
 
 impl<'a> ChangeRunner<'a> {
-    /// Opens the project with the pack of the change, or of a new one.
+    /// Opens the project with the recorded pack of the change, or with `pack` for a new change.
     pub(super) fn open(
         args: &Args,
         name: &str,
@@ -91,13 +91,14 @@ impl<'a> ChangeRunner<'a> {
     }
 
     /// Records a decision without running the change.
-    pub(super) fn decide(&mut self, decision: &PersonDecision) -> Result<(), Failure> {
+    pub(super) fn decide(&mut self, decision: &PersonDecision) -> Result<ChangeStatus, Failure> {
         let change = &self.request.change;
         let (result, shown) = self.cli.with_context(self.options.json, |context, _| {
             decide(context, change, decision.decision, decision.note.as_deref())
         })?;
-        result?;
-        shown.map_err(Failure::Output)
+        let status = result?;
+        shown.map_err(Failure::Output)?;
+        Ok(status)
     }
 
     /// Runs the change, and prints its status.
@@ -197,7 +198,7 @@ fn exit_code(outcome: &ChangeOutcome, is_phase: bool) -> u8 {
     let status = &outcome.status;
     match status.next {
         NextStep::Over { done: false } => match status.state.progress.verdict {
-            // The review passed, and failing checks stopped the change.
+            // Stopped by failing checks, or by a review that asks for changes.
             Some(ReviewResult::Pass | ReviewResult::NeedsChanges) => exit::FINDINGS,
             _ => exit::ABANDONED,
         },
@@ -209,7 +210,7 @@ fn exit_code(outcome: &ChangeOutcome, is_phase: bool) -> u8 {
     }
 }
 
-/// Decides by the options of the command, and asks on the terminal.
+/// Makes decisions by the options of the command, or by asking on the terminal.
 struct TerminalDecider<'a> {
     options: &'a RunOptions,
     /// `None` before the run starts.
@@ -291,24 +292,24 @@ fn print_next_step(status: &ChangeStatus, merges: bool) {
                 terminal::eprint_row("reason", reason);
             }
             terminal::eprint_row("review", review_folder(status).display());
-            terminal::eprint_row(
-                "next",
-                format_args!(
-                    "agentd approve {change} | agentd revise {change} --note \"…\" | agentd reject {change}"
-                ),
-            );
+            print_commands(&[
+                format!("agentd approve {change}"),
+                format!("agentd revise {change} --note \"…\""),
+                format!("agentd reject {change}"),
+            ]);
         }
         NextStep::Answers { mode, .. } => {
-            terminal::eprint_row("status", format_args!("awaiting answers to {mode}"));
+            terminal::eprint_row(
+                "status",
+                format_args!("awaiting answers to the questions of {mode}"),
+            );
             for question in status.questions() {
                 terminal::eprint_row("question", question);
             }
-            terminal::eprint_row(
-                "next",
-                format_args!(
-                    "agentd revise {change} --note \"the answers\" | agentd approve {change}"
-                ),
-            );
+            print_commands(&[
+                format!("agentd revise {change} --note \"the answers\""),
+                format!("agentd approve {change}"),
+            ]);
         }
         NextStep::Rounds { mode, rounds } => {
             let rounds = humanize::count(*rounds, "round");
@@ -317,16 +318,15 @@ fn print_next_step(status: &ChangeStatus, merges: bool) {
                 format_args!("stuck: {mode} reached the limit of {rounds}"),
             );
             terminal::eprint_row("review", review_folder(status).display());
-            terminal::eprint_row(
-                "next",
-                format_args!(
-                    "agentd revise {change} --note \"…\" | agentd approve {change} | agentd cancel {change}"
-                ),
-            );
+            print_commands(&[
+                format!("agentd revise {change} --note \"…\""),
+                format!("agentd approve {change}"),
+                format!("agentd cancel {change}"),
+            ]);
         }
         NextStep::Over { done: true } => print_done(status, merges),
         NextStep::Over { done: false } => {
-            print_abandoned(change);
+            print_abandoned(status);
             if status.tree.is_dir() {
                 terminal::eprint_row("review", review_folder(status).display());
             }
@@ -335,6 +335,14 @@ fn print_next_step(status: &ChangeStatus, merges: bool) {
                 format_args!("to reopen it: agentd revise {change} --note \"…\""),
             );
         }
+    }
+}
+
+/// Prints the commands that can continue a change, one per row.
+fn print_commands(commands: &[String]) {
+    for (index, command) in commands.iter().enumerate() {
+        let label = if index == 0 { "next" } else { "" };
+        terminal::eprint_row(label, command);
     }
 }
 
@@ -351,17 +359,23 @@ fn print_done(status: &ChangeStatus, merges: bool) {
         }
         _ => terminal::eprint_row(
             "status",
-            format_args!("done: {change} is on branch agentd/{change}"),
+            format_args!("done: {change} is on branch {}", branch_name(status)),
         ),
     }
 }
 
-/// Prints that a change is abandoned, and where its work is.
-pub(super) fn print_abandoned(change: &SessionId) {
+/// Prints that a change is abandoned, and which branch has its work.
+pub(super) fn print_abandoned(status: &ChangeStatus) {
     terminal::eprint_row(
         "status",
-        format_args!("abandoned: branch agentd/{change} is kept"),
+        format_args!("abandoned: branch {} is kept", branch_name(status)),
     );
+}
+
+/// Returns the recorded branch of a change; empty if the change was not opened.
+fn branch_name(status: &ChangeStatus) -> &str {
+    let opened = status.state.change.as_ref();
+    opened.map_or("", |opened| opened.branch.as_str())
 }
 
 /// Returns the folder of the change's documents, or its worktree if there are none.

@@ -79,12 +79,12 @@ impl CliSession {
         self.drivers.find(agent.as_str())
     }
 
-    /// Takes a turn, and prints its report.
+    /// Takes a turn with `take_turn`, and prints its report if there is one.
     pub(super) fn run(
         mut self,
-        work: impl FnOnce(&TurnContext<'_>) -> Result<Option<TurnReport>>,
+        take_turn: impl FnOnce(&TurnContext<'_>) -> Result<Option<TurnReport>>,
     ) -> CommandResult {
-        let (result, shown) = self.with_context(self.json, |context, _| work(context))?;
+        let (result, shown) = self.with_context(self.json, |context, _| take_turn(context))?;
         let outcome = match result? {
             Some(report) => {
                 print_report(&report, self.json)?;
@@ -96,12 +96,12 @@ impl CliSession {
             None => Ok(exit::OK),
         };
 
-        // The turn is taken even if stdout is closed.
+        // The turn is recorded even if progress could not be written to stdout.
         shown.map_err(Failure::Output).and(outcome)
     }
 
     /// Runs `work` with an open ledger. Interrupted turns of earlier runs are recovered first; progress is shown meanwhile,
-    /// and signals stop the work. Returns its result, and the result of writing progress to stdout.
+    /// and signals stop it. Returns the result of `work`, and the result of writing progress to stdout.
     pub(super) fn with_context<T>(
         &mut self,
         json: bool,
@@ -215,7 +215,7 @@ pub(super) fn open_existing_ledger(
 ///
 /// # Errors
 ///
-/// `TurnNotFound` if there is none; a command that only reads does not create one.
+/// `TurnNotFound` if the project has no ledger; a command that only reads does not create one.
 pub(super) fn open_ledger_of(args: &Args) -> Result<SqliteStore> {
     let places = project::places(args)?;
     let root = project::root(args)?;

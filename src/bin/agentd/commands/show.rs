@@ -170,7 +170,7 @@ fn load_findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
         .unwrap_or_default()
 }
 
-/// Prints the reply of a call, by default the turn's effective one. A note on stderr mentions other calls.
+/// Prints the reply of a call, by default the effective reply of the turn. A note on stderr mentions other calls.
 fn print_reply(
     store: &SqliteStore,
     turn: &TurnRecord,
@@ -294,11 +294,12 @@ impl SegmentPair<'_> {
     }
 }
 
-/// Pairs segments by block and part, in the order of the new prompt. Segments that only the old one has follow.
+/// Pairs segments by block and part, in the order of the new prompt. Segments that only the old prompt has come last.
 fn pair_segments<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<SegmentPair<'a>> {
-    let mut left: BTreeMap<(&str, &str), Vec<&SegmentRef>> = BTreeMap::new();
+    let mut unpaired: BTreeMap<(&str, &str), Vec<&SegmentRef>> = BTreeMap::new();
     for segment in old.iter().rev() {
-        left.entry((&segment.block, &segment.part))
+        unpaired
+            .entry((&segment.block, &segment.part))
             .or_default()
             .push(segment);
     }
@@ -306,7 +307,7 @@ fn pair_segments<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Segmen
     let mut pairs: Vec<SegmentPair<'a>> = new
         .iter()
         .map(|segment| {
-            let old = left
+            let old = unpaired
                 .get_mut(&(segment.block.as_str(), segment.part.as_str()))
                 .and_then(Vec::pop);
             SegmentPair {
@@ -315,7 +316,7 @@ fn pair_segments<'a>(old: &'a [SegmentRef], new: &'a [SegmentRef]) -> Vec<Segmen
             }
         })
         .collect();
-    pairs.extend(left.into_values().flatten().map(|segment| SegmentPair {
+    pairs.extend(unpaired.into_values().flatten().map(|segment| SegmentPair {
         old: Some(segment),
         new: None,
     }));
@@ -329,7 +330,7 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> CommandResult {
         None => store.sessions()?,
     };
 
-    let mut lost = None;
+    let mut first_error = None;
     for session in &sessions {
         let events = store.events(session)?;
         if events.is_empty() {
@@ -346,8 +347,8 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> CommandResult {
             let found = ledger_text(&store, &id);
             terminal::print_json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
             // The readable part of a damaged ledger is printed, too.
-            lost = lost.or(found.err());
+            first_error = first_error.or(found.err());
         }
     }
-    lost.map_or(Ok(exit::OK), |error| Err(error.into()))
+    first_error.map_or(Ok(exit::OK), |error| Err(error.into()))
 }

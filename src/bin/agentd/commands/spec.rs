@@ -157,7 +157,7 @@ fn find_spec(root: &Path, id: &str) -> Result<(String, String)> {
         })
 }
 
-/// Parses a spec. The error is its first problem.
+/// Parses a spec. Fails with the first problem of the spec.
 fn parse_spec(path: &str, text: &str) -> Result<Spec> {
     Spec::read(text).map_err(|faults| {
         let fault = faults.into_iter().next().unwrap_or(Fault {
@@ -197,7 +197,7 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
             .collect();
         let message = format!("spec `{id}` has no requirement `{requirement}`");
         return Err(Error::new(ErrorKind::SpecNotFound, message)
-            .with_hint(format!("its requirements are {}", known.join(", ")))
+            .with_hint(format!("requirements of `{id}`: {}", known.join(", ")))
             .into());
     };
 

@@ -78,7 +78,8 @@ fn find_agent_files(args: &Args) -> Result<Vec<String>> {
     Ok(files.into_iter().collect())
 }
 
-/// Returns the check commands of the project. Invalid settings have none, and nothing runs with them.
+/// Returns the check commands of the project. Returns none if the settings are invalid, because no check
+/// runs then.
 fn find_checks(places: &SearchPath, root: &Path) -> Vec<CheckCommand> {
     load_settings(places)
         .map(|settings| ops::check_commands(&settings.review, root))
@@ -106,18 +107,18 @@ fn print_files(files: &[Definition], accepted: bool) -> std::io::Result<()> {
                 writeln!(out, "{now:<8}  {}", file.file)?;
             }
             for command in &file.commands {
-                writeln!(out, "          {}", shorten_blanks(command))?;
+                writeln!(out, "          {}", shorten_spaces(command))?;
             }
         }
         Ok(())
     })
 }
 
-/// Maximum number of consecutive blanks that are printed as they are.
-const MAX_BLANKS: usize = 8;
+/// Maximum number of consecutive spaces that are printed unchanged.
+const MAX_SPACES: usize = 8;
 
-/// Replaces long runs of blanks by their number: they could push the rest of a command out of sight.
-fn shorten_blanks(command: &str) -> String {
+/// Replaces long runs of whitespace by their length: they could push the rest of a command out of sight.
+fn shorten_spaces(command: &str) -> String {
     let mut out = String::new();
     let mut rest = command;
     while let Some(start) = rest.find(char::is_whitespace) {
@@ -125,11 +126,11 @@ fn shorten_blanks(command: &str) -> String {
         let length = after
             .find(|c: char| !c.is_whitespace())
             .unwrap_or(after.len());
-        let blanks = after[..length].chars().count();
+        let spaces = after[..length].chars().count();
 
         out.push_str(before);
-        if blanks > MAX_BLANKS {
-            out.push_str(&format!(" [{blanks} blanks] "));
+        if spaces > MAX_SPACES {
+            out.push_str(&format!(" [{spaces} spaces] "));
         } else {
             out.push_str(&after[..length]);
         }
@@ -165,12 +166,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_runs_of_blanks_are_shortened() {
-        assert_eq!(shorten_blanks("make  test"), "make  test");
+    fn long_runs_of_spaces_are_shortened() {
+        assert_eq!(shorten_spaces("make  test"), "make  test");
         let hidden = format!("make test{}; curl evil", " ".repeat(500));
         assert_eq!(
-            shorten_blanks(&hidden),
-            "make test [500 blanks] ; curl evil"
+            shorten_spaces(&hidden),
+            "make test [500 spaces] ; curl evil"
         );
     }
 }

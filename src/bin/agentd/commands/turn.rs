@@ -11,35 +11,34 @@ use crate::args::{Args, TurnArgs};
 use crate::terminal::CommandResult;
 
 pub(super) fn run(args: &Args, given: &TurnArgs) -> CommandResult {
-    let (workspace, ask) = read_request(args, &given.ask)?;
-    let agent = choose_agent(&workspace, &ask)?;
+    let (workspace, mut request) = read_request(args, &given.ask)?;
+    let agent = choose_agent(&workspace, &request)?;
     let cli = CliSession::open(args, "agentd turn", workspace, &given.send, given.json)?;
     let driver = cli.driver(args, &agent)?;
-    let ask = TurnRequest {
-        repairs: given.repairs,
-        agent: Some(agent),
-        ..ask
-    };
-    cli.run(|context| take_turn(context, driver.as_ref(), &ask).map(Some))
+    request.repairs = given.repairs;
+    request.agent = Some(agent);
+    cli.run(|context| take_turn(context, driver.as_ref(), &request).map(Some))
 }
 
 /// Returns the agent of the request or of its mode, and warns about doubtful choices.
-fn choose_agent(workspace: &Workspace, ask: &TurnRequest) -> Result<AgentName> {
-    let agent = workspace.agent(ask)?.ok_or_else(|| no_agent(&ask.mode))?;
+fn choose_agent(workspace: &Workspace, request: &TurnRequest) -> Result<AgentName> {
+    let agent = workspace
+        .agent(request)?
+        .ok_or_else(|| no_agent(&request.mode))?;
 
-    let writes = workspace
+    let can_write_files = workspace
         .pack
         .modes
-        .get(&ask.mode)
+        .get(&request.mode)
         .is_some_and(|spec| !spec.updates.is_empty());
-    if writes && ask.session.is_none() {
+    if can_write_files && request.session.is_none() {
         log::warn!("without --change no files are written: the reply is only printed and recorded");
     }
 
     let store = SqliteStore::open_existing(&workspace.root)?;
     let store = store.as_ref().map(|store| store as &dyn Store);
-    if let Some((judged, author)) = workspace.judges_own_work(store, ask)? {
-        warn_of_own_work(&ask.mode, &agent, &judged, &author);
+    if let Some((judged, author)) = workspace.judges_own_work(store, request)? {
+        warn_of_own_work(&request.mode, &agent, &judged, &author);
     }
     Ok(agent)
 }

@@ -61,7 +61,10 @@ fn commands_check_list_and_show_specs() {
         .fails(3, &["unknown spec `nope`", SEEDS[0]]);
     project.run(&["spec", "show", SEEDS[0], "R9"]).fails(
         3,
-        &["has no requirement `R9`", "its requirements are R1, R2"],
+        &[
+            "has no requirement `R9`",
+            &format!("requirements of `{}`: R1, R2", SEEDS[0]),
+        ],
     );
 }
 
