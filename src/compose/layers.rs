@@ -157,7 +157,7 @@ fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
 }
 
 /// Adds the shorter rungs of every block, for a prompt that does not fit at its full length.
-pub(super) fn add_shorter_rungs<'a>(
+pub(super) fn add_shorter_variants<'a>(
     entries: &mut [PromptEntry<'a>],
     pack: &'a Pack,
     inputs: PromptInputs<'a>,
@@ -657,8 +657,8 @@ impl<'a> LayerFiller<'a, '_> {
                 .to_owned();
             let follows = role == MessageRole::Assistant;
             let (part, shown) = self.mark_example(layer, role, follows, filled);
-            let rungs = vec![self.make_rung(shown)];
-            let block = self.make_block(layer, part, text.origin.clone(), rungs);
+            let variants = vec![self.make_variant(shown)];
+            let block = self.make_block(layer, part, text.origin.clone(), variants);
             blocks.push(PromptEntry::Block(PromptBlock {
                 id: format!("{}/{}", layer.id, role.name()),
                 is_continuation: role == MessageRole::Assistant,

@@ -26,7 +26,7 @@ pub(crate) struct SchemaFault {
 impl fmt::Display for SchemaFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
-            return write!(f, "the schema {}", self.message);
+            return write!(f, "the root {}", self.message);
         }
         write!(f, "`{}` {}", self.path.join("."), self.message)
     }
@@ -369,7 +369,7 @@ mod tests {
         );
         assert_eq!(
             fault(json!(3)),
-            "it is not a schema; expected an object, true or false"
+            "the root is not a schema; expected an object, true or false"
         );
 
         let deep = (0..200).fold(json!({}), |schema, _| json!({"not": schema}));

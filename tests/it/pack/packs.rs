@@ -169,7 +169,7 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "sell",
             "<action type=\"ring_bell\"><times>3</times></action>",
-            "the pack defines no operation for it",
+            "the pack defines no operation for this action",
         ),
         (
             "sell",
