@@ -107,7 +107,7 @@ codes! {
     StrayCloser "stray_closer" Note "a closing tag has no opening tag",
     UncertainPass "uncertain_pass" Warning "this PASS does not count",
     UnclosedMessage "unclosed_message" Note "a message is not closed",
-    UnclosedThought "unclosed_thought" Warning "a thought has no closing tag; it ends at the message or at the end of the reply",
+    UnclosedThought "unclosed_thought" Warning "a thought has no closing tag; it ends at the message or with the reply",
     UnknownAttribute "unknown_attribute" Note "a tag has an unknown attribute",
     UnknownField "unknown_field" Note "an action has an unknown field",
     UnknownTag "unknown_tag" Note "the reply is inside an unknown tag",

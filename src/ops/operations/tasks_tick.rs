@@ -269,7 +269,6 @@ fn evidence_text(evidence: &Evidence<'_>) -> String {
     };
     let files = match changed.len() {
         0 => "nothing".to_owned(),
-        1 => format!("1 file (+{added} −{removed}): {}", names.join(", ")),
         count => format!(
             "{count} files (+{added} −{removed}): {}{more}",
             names.join(", ")

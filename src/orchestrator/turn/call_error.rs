@@ -92,7 +92,7 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
     let text = match outcome {
         CallOutcome::Ok => "",
         CallOutcome::Auth => {
-            "log in with the agent's own command; for an HTTP API, set the variable that `key` names"
+            "log in with the agent's command; for an HTTP API, set the variable of its `key`"
         }
         CallOutcome::Quota { .. } => "wait, or choose another agent with --agent",
         CallOutcome::RateLimited { .. } => {
@@ -133,7 +133,7 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
             return format!("call it again with `agentd resume {session}`");
         }
         CallOutcome::Edited { .. } => {
-            "the reply was discarded; check `git status`, and repeat the turn if you edited the files yourself"
+            "the reply was discarded; check `git status`; if you edited the files yourself, repeat the turn"
         }
     };
     text.to_owned()

@@ -386,8 +386,8 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `TurnNotFound` if there is no reply, `UnknownMode` if the pack does not have the mode, and those of
-    /// [`Workspace::template`].
+    /// `TurnNotFound` if there is no reply, `UnknownMode` if the pack does not have the mode, `TemplateNotFound` if it has no
+    /// template for the mode.
     pub fn read_again(
         &self,
         workspace: &Workspace,

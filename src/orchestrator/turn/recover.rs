@@ -1,6 +1,6 @@
 //! Leases of sessions, and recovery of interrupted turns.
 //!
-//! A run that is killed leaves a lease behind, and possibly a running agent, an unparsed reply, or intended steps that
+//! A run that is killed leaves a lease, and possibly a running agent, an unparsed reply, or intended steps that
 //! were not run. The next run that takes the session finds that the holder of the lease is dead. It kills the processes
 //! of the call, which it finds by their marker, and reads the reply from the files of the call. A complete reply is
 //! parsed as if it had just arrived. Intended steps are run again; operations are idempotent. Recovery never calls the
