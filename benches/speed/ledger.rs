@@ -77,6 +77,7 @@ fn turn(number: u64, prompt: &[&[u8]], reply: &[u8]) -> [Event; 4] {
         format: Format::Xml,
         commands: Vec::new(),
         sent: None,
+        message: None,
         prompt_bytes: prompt.iter().map(|text| text.len() as u64).sum(),
         fit: blob_id(b"{}"),
         first_turn: None,

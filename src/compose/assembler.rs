@@ -262,6 +262,7 @@ impl PromptAssembler {
             results: &[],
             knowledge: &knowledge,
             history,
+            history_start: 0,
         };
 
         let tier = model.tier;

@@ -55,6 +55,8 @@ pub(super) enum SequenceItems<'a> {
     /// Turns, oldest first; the newest are included first.
     Turns {
         turns: &'a [ConversationTurn],
+        /// Number of turns before the first of `turns`.
+        start: usize,
         limit: usize,
     },
     /// Knowledge entries, best first; the limit depends on the tier of the enclosing state.
@@ -96,6 +98,14 @@ impl PromptEntry<'_> {
             Self::Elastic(elastic) => elastic.layer,
         }
     }
+
+    /// Returns the number of turns before the first that was read; 0 for anything but a history.
+    pub(super) fn items_before(&self) -> usize {
+        match self {
+            Self::Block(_) => 0,
+            Self::Elastic(elastic) => elastic.items_before(),
+        }
+    }
 }
 
 /// Section of the state that shows the knowledge entries.
@@ -111,12 +121,20 @@ impl ElasticSequence<'_> {
         matches!(self.items, SequenceItems::Entries { .. })
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items, with turns that were not read.
     pub(super) fn len(&self) -> usize {
         match &self.items {
-            SequenceItems::Turns { turns, .. } => turns.len(),
+            SequenceItems::Turns { turns, start, .. } => start + turns.len(),
             SequenceItems::Entries { entries, .. } => entries.len(),
             SequenceItems::Context { items, .. } => items.len(),
+        }
+    }
+
+    /// Returns the number of turns before the first that was read; 0 for anything but a history.
+    pub(super) fn items_before(&self) -> usize {
+        match &self.items {
+            SequenceItems::Turns { start, .. } => *start,
+            SequenceItems::Entries { .. } | SequenceItems::Context { .. } => 0,
         }
     }
 

@@ -302,6 +302,7 @@ impl<'m> PromptBuilder<'m> {
             results: &[],
             knowledge: &[],
             history: &[],
+            history_start: 0,
         };
 
         let request = PromptRequest {

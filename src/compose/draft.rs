@@ -522,7 +522,10 @@ impl FittedPrompt<'_> {
             count: self.count,
             bytes: 0,
             max_bytes: request.max_bytes,
-            first_turn: history.and_then(|(_, entry_fit)| entry_fit.items.first().copied()),
+            first_turn: history.and_then(|(entry, entry_fit)| {
+                let first = entry_fit.items.first()?;
+                Some(entry.items_before() + first)
+            }),
             blocks: pairs()
                 .map(|(entry, entry_fit)| self.report_row(entry, entry_fit))
                 .collect(),

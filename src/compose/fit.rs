@@ -342,13 +342,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
         limit: usize,
     ) -> (usize, u64) {
         let (fitting, tokens) = self.count_fitting_items(sequence, elastic, room, limit);
-        let (SequenceItems::Turns { turns, .. }, Some(percent), Some(first)) =
+        let (SequenceItems::Turns { turns, start, .. }, Some(percent), Some(first)) =
             (&elastic.items, self.bounds.hysteresis, self.bounds.previous)
         else {
             return (fitting, tokens);
         };
 
-        let wanted = turns.len().saturating_sub(first);
+        let wanted = (start + turns.len()).saturating_sub(first);
         if wanted == 0 {
             // The previous prompt started after the last turn, so it had another history.
             return (fitting, tokens);

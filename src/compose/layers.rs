@@ -33,6 +33,8 @@ pub(super) struct PromptInputs<'a> {
     pub(super) knowledge: &'a [KnowledgeEntry],
     /// Turns, oldest first.
     pub(super) history: &'a [ConversationTurn],
+    /// Number of turns before the first of `history`.
+    pub(super) history_start: usize,
 }
 
 /// Filled layers of one request.
@@ -270,6 +272,7 @@ impl<'a> LayerFiller<'a, '_> {
                     layer,
                     SequenceItems::Turns {
                         turns: self.inputs.history,
+                        start: self.inputs.history_start,
                         limit,
                     },
                 )
@@ -820,6 +823,7 @@ pub(super) fn fill_layer_text(
         results: &[],
         knowledge: &[],
         history: &[],
+        history_start: 0,
     };
 
     let facts = collect_facts(inputs, request, Tier::Full);

@@ -76,6 +76,7 @@ pub fn compose(pack: &Pack, state: &State, request: &PromptRequest) -> Result<Dr
         results: &state.action_results,
         knowledge: &document.knowledge,
         history: &document.history,
+        history_start: document.history_start,
     };
 
     draft::assemble(pack, inputs, request.clone())?.into_draft()

@@ -233,7 +233,8 @@ pub(super) fn max_item_bytes(elastic: &ElasticSequence<'_>, index: usize) -> usi
 }
 
 fn turn_id(elastic: &ElasticSequence<'_>, index: usize, role: MessageRole) -> String {
-    format!("{}/{}/{}", elastic.layer.id, index + 1, role.name())
+    let number = elastic.items_before() + index + 1;
+    format!("{}/{number}/{}", elastic.layer.id, role.name())
 }
 
 /// Returns the id, the part and the source of one piece of an item.

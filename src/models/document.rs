@@ -34,6 +34,9 @@ pub struct StateDocument {
     pub knowledge: Vec<KnowledgeEntry>,
     /// Earlier turns, oldest first. Prompts show them in a separate layer, not in the XML of the state.
     pub history: Vec<ConversationTurn>,
+    /// Number of turns before the first of `history`, if only the newest were read.
+    #[serde(skip)]
+    pub history_start: usize,
     /// Other sections by name.
     #[serde(flatten)]
     pub sections: Map<String, Value>,

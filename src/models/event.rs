@@ -120,6 +120,7 @@ impl Event {
                 let segments = started.prompt.iter().flat_map(|segment| &segment.texts);
                 segments
                     .chain(&started.sent)
+                    .chain(&started.message)
                     .chain([&started.fit])
                     .collect()
             }
@@ -173,6 +174,9 @@ pub struct TurnStart {
     pub format: Format,
     /// Length of the prompt as sent.
     pub prompt_bytes: u64,
+    /// Message of the person, in a pack whose prompts show earlier turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<BlobId>,
     /// Fit report, as JSON.
     pub fit: BlobId,
     /// Index of the first history turn in the prompt, from 0.

@@ -382,6 +382,12 @@ impl Pack {
             .flat_map(|layer| layer.blocks.iter().map(String::as_str))
     }
 
+    /// Returns true for a pack of conversations: its prompts show earlier turns.
+    #[must_use]
+    pub fn is_chat(&self) -> bool {
+        self.has_layer(LayerContent::History)
+    }
+
     /// Returns true if the pack has a layer with this content.
     #[must_use]
     pub fn has_layer(&self, what: LayerContent) -> bool {

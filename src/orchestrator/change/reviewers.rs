@@ -288,6 +288,7 @@ fn panel_turn(workspace: &Workspace, state: &State, request: &TurnRequest) -> Re
         named: true,
         prompt: Vec::new(),
         sent: None,
+        message: None,
         format: Format::Xml,
         prompt_bytes: 0,
         fit: blob_id(b"{}"),

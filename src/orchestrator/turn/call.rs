@@ -183,6 +183,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .chain(segments)
             .chain([prepared.fit.as_str()])
             .chain(sent.map(|_| prepared.prompt.as_str()))
+            .chain(prepared.message.as_deref())
             .map(str::as_bytes)
             .collect()
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::artifacts::observe_artifacts;
 use super::chunking::split_chunks;
 use super::context::TurnContext;
+use super::history::load_history;
 use super::request::TurnRequest;
 use super::resolved::{ResolvedTurn, opening_events};
 use crate::agent::Driver;
@@ -41,6 +42,8 @@ pub(crate) struct PreparedTurn {
     pub(crate) prompt: String,
     /// Fit report of the prompt, as JSON.
     pub(crate) fit: String,
+    /// Message of the person, if it is not in the ledger yet.
+    pub(crate) message: Option<String>,
     /// Tokens reserved for the reply.
     pub(crate) reply_tokens: u64,
     pub(crate) prompt_tokens: u64,
@@ -88,7 +91,11 @@ pub fn next_state(
     };
     let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
     opening.extend(observe_artifacts(workspace, &state)?);
-    Ok(state.after(&opening))
+    let mut state = state.after(&opening);
+    if let (Some(store), Some(session)) = (store, &request.session) {
+        load_history(workspace, store, session, &mut state)?;
+    }
+    Ok(state)
 }
 
 /// Prepares a turn from an assembled prompt.
@@ -162,6 +169,7 @@ pub(crate) fn prepare_turn(
         sent: (draft.text() != prompt).then(|| blob_id(prompt.as_bytes())),
         format: draft.format,
         prompt_bytes,
+        message: None,
         fit: blob_id(fit.as_bytes()),
         first_turn: draft.fit_report.first_turn,
         nonce: draft.nonce.clone(),
@@ -178,6 +186,7 @@ pub(crate) fn prepare_turn(
         texts,
         prompt,
         fit,
+        message: None,
         reply_tokens: max_output
             .unwrap_or(DEFAULT_REPLY_TOKENS)
             .min(draft.fit_report.reserve.max(DEFAULT_REPLY_TOKENS)),
@@ -295,6 +304,7 @@ impl PreparedTurn {
             texts: Vec::new(),
             prompt: String::new(),
             fit: "{}".to_owned(),
+            message: None,
             reply_tokens: 0,
             prompt_tokens: 0,
             max_output: None,
@@ -302,6 +312,12 @@ impl PreparedTurn {
             calls: 0,
             inspections: Vec::new(),
         }
+    }
+
+    /// Sets the message that later prompts of the session show.
+    pub(crate) fn set_message(&mut self, message: Option<String>) {
+        self.started.message = message.as_ref().map(|text| blob_id(text.as_bytes()));
+        self.message = message;
     }
 
     /// Returns the amount to reserve for a call with a prompt of this many tokens.

@@ -443,6 +443,7 @@ impl TurnRecord {
             texts,
             prompt,
             fit: ledger_text(store, &self.started.fit)?,
+            message: None,
             reply_tokens: reply_tokens.max(DEFAULT_REPLY_TOKENS),
             prompt_tokens,
             max_output: None,

@@ -11,7 +11,7 @@ use crate::models::{AgentName, Event, Format, Permission, PromptExpansion, Sessi
 use crate::orchestrator::random;
 use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
-use crate::pack::{FoundTemplate, ModeSpec};
+use crate::pack::{FoundTemplate, ModeSpec, Pack};
 
 /// A request with the agent, model, template, format and permission that the turn uses.
 pub(crate) struct ResolvedTurn<'a> {
@@ -95,6 +95,11 @@ impl<'a> ResolvedTurn<'a> {
             agent,
             self.model.as_deref(),
         )
+    }
+
+    /// Returns the message that later prompts of the session show, if the pack has a layer for them.
+    pub(crate) fn message(&self, pack: &Pack) -> Option<String> {
+        pack.is_chat().then(|| self.request.instructions.clone())
     }
 
     /// Returns the body of the template, if there is one.

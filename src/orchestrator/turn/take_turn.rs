@@ -6,6 +6,7 @@ use super::artifacts::observe_artifacts;
 use super::call::{AgentCalls, EndedCall, record_answer};
 use super::call_error::call_error;
 use super::context::TurnContext;
+use super::history::load_history;
 use super::inspect::inspect;
 use super::instructions::add_request;
 use super::prepare::{judged_state, prepare_turn};
@@ -45,12 +46,14 @@ pub fn take_turn(
         // inspect
         let mut opening = turn.opening_events(&session.state);
         opening.extend(observe_artifacts(context.workspace, &session.state)?);
-        let state = session.state.clone().after(&opening);
+        let mut state = session.state.clone().after(&opening);
+        load_history(context.workspace, context.store, &lease.session, &mut state)?;
         let judged = judged_state(context, &turn, &state)?;
         let site = TurnSite::open(context, &turn.request, &judged)?;
         let inspected = inspect(context, &turn, &site, &judged)?;
 
         // compose: layers, fit, render
+        let message = turn.message(&context.workspace.pack);
         turn.request.found.extend(inspected.items);
         turn.request.instructions = add_request(context.store, &turn.request)?;
         turn.request.measured = turn.measured(context)?;
@@ -58,6 +61,7 @@ pub fn take_turn(
         let assembly = assemble_turn(context.workspace, &state, &turn)?;
         let mut prepared = prepare_turn(context, driver, &state, &turn, &assembly)?;
         prepared.started.commit = site.commit()?;
+        prepared.set_message(message);
         prepared.inspections = inspected.results;
         fail::point("prepared")?;
 

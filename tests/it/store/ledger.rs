@@ -102,6 +102,7 @@ fn started(turn: u64) -> TurnStart {
         format: Format::Xml,
         commands: Vec::new(),
         sent: None,
+        message: None,
         prompt_bytes: 6,
         fit: blob_id(b"fit"),
         first_turn: Some(0),

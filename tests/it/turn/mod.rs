@@ -2,6 +2,7 @@
 
 mod basics;
 mod calibration;
+mod conversation;
 mod crash;
 mod edited_ledger;
 mod edits;
