@@ -132,6 +132,8 @@ pub enum ErrorKind {
     StorageFull,
     /// The session uses another pack.
     OtherPack,
+    /// The conditions for leaving the mode are not met.
+    GateClosed,
     /// The turn cannot be resumed.
     NotResumable,
     /// Another change with this name exists.

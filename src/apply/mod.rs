@@ -24,12 +24,14 @@
 
 mod action;
 mod findings;
+mod gate;
 mod permit;
 mod tree;
 
 use std::collections::BTreeMap;
 
 pub use findings::{JoinedFindings, collect_findings, finding_of_action, join_findings};
+pub use gate::{GateChecklist, GateCondition, gate_checklist};
 use permit::ReplyPermit;
 use serde::Serialize;
 

@@ -263,6 +263,7 @@ impl PromptAssembler {
             knowledge: &knowledge,
             history,
             history_start: 0,
+            risks: &[],
         };
 
         let tier = model.tier;

@@ -303,6 +303,7 @@ impl<'m> PromptBuilder<'m> {
             knowledge: &[],
             history: &[],
             history_start: 0,
+            risks: &[],
         };
 
         let request = PromptRequest {

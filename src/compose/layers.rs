@@ -35,6 +35,8 @@ pub(super) struct PromptInputs<'a> {
     pub(super) history: &'a [ConversationTurn],
     /// Number of turns before the first of `history`.
     pub(super) history_start: usize,
+    /// Gates that people skipped, in order.
+    pub(super) risks: &'a [String],
 }
 
 /// Filled layers of one request.
@@ -574,11 +576,13 @@ impl<'a> LayerFiller<'a, '_> {
             return Ok(None);
         };
         self.pack.mode(mode)?;
+        let inputs = self.inputs;
         let xml = state_xml(
             self.pack,
             mode,
-            self.inputs.document,
-            self.inputs.results,
+            inputs.document,
+            inputs.risks,
+            inputs.results,
             tier,
             self.delimiters,
         );
@@ -824,6 +828,7 @@ pub(super) fn fill_layer_text(
         knowledge: &[],
         history: &[],
         history_start: 0,
+        risks: &[],
     };
 
     let facts = collect_facts(inputs, request, Tier::Full);

@@ -77,6 +77,7 @@ pub fn compose(pack: &Pack, state: &State, request: &PromptRequest) -> Result<Dr
         knowledge: &document.knowledge,
         history: &document.history,
         history_start: document.history_start,
+        risks: &state.risks,
     };
 
     draft::assemble(pack, inputs, request.clone())?.into_draft()

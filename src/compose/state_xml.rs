@@ -27,6 +27,9 @@ pub(super) struct StateXml {
     pub(super) tail: String,
 }
 
+/// Maximum number of skipped gates that a prompt shows; the newest are shown.
+const MAX_RISKS: usize = 5;
+
 /// Returns the opening and closing tag of the section with the knowledge.
 pub(super) fn knowledge_tags(name: &str) -> (String, String) {
     (format!("  <{name}>\n"), format!("  </{name}>\n"))
@@ -37,6 +40,7 @@ pub(super) fn state_xml(
     pack: &Pack,
     mode: &Mode,
     document: &StateDocument,
+    risks: &[String],
     results: &[ActionResult],
     tier: Tier,
     delimiters: &Delimiters<'_>,
@@ -54,6 +58,10 @@ pub(super) fn state_xml(
     {
         let percent = mean_completion(&artifacts);
         xml.write_element(1, "completion_pct", &percent.to_string());
+    }
+
+    for risk in &risks[risks.len().saturating_sub(MAX_RISKS)..] {
+        xml.write_element(1, "risk", risk);
     }
 
     if tier == Tier::Minimal {

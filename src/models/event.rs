@@ -20,6 +20,13 @@ pub enum Event {
         #[expect(missing_docs, reason = "the name says it all")]
         mode: Mode,
     },
+    /// The user left a mode although its gate was closed.
+    GateSkipped {
+        /// The mode that was left.
+        mode: Mode,
+        /// The risk that later prompts show.
+        risk: String,
+    },
     /// The caller has set the state document of the session.
     Described {
         #[expect(missing_docs, reason = "the name says it all")]
@@ -131,6 +138,7 @@ impl Event {
             Self::Intended { intent, .. } => intent.content.iter().collect(),
             Self::Settled { settlement, .. } => settlement.report.iter().collect(),
             Self::Entered { .. }
+            | Self::GateSkipped { .. }
             | Self::Described { .. }
             | Self::StateChanged { .. }
             | Self::Opened(_)

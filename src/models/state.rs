@@ -49,6 +49,9 @@ pub struct State {
     pub action_results: Vec<ActionResult>,
     /// Notes of the user, in order.
     pub notes: Vec<String>,
+    /// Gates that people skipped, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub risks: Vec<String>,
     /// Result of the previous mode.
     pub left: Option<PreviousMode>,
 }
@@ -159,6 +162,7 @@ impl State {
     fn apply_event(&mut self, event: &Event) {
         match event {
             Event::Entered { mode } => self.enter_mode(mode),
+            Event::GateSkipped { risk, .. } => self.risks.push(risk.clone()),
             Event::Described { work } => self.document = (**work).clone(),
             Event::StateChanged { changes, .. } => {
                 for change in changes {

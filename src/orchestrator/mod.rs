@@ -18,6 +18,7 @@
 //! ```
 
 mod change;
+mod chat;
 mod clock;
 mod probe;
 mod prompts;
@@ -29,8 +30,12 @@ mod workspace;
 
 pub use change::{
     ApproveAll, ChangeEvent, ChangeOutcome, ChangeRequest, ChangeRow, ChangeStatus, Decider,
-    LeaveWaiting, PersonDecision, ReviewBase, ReviewReport, check_change_start, decide,
-    list_changes, no_agent, open_change, review_tree, run_change, warn_of_own_work,
+    LeaveWaiting, PersonDecision, ReviewBase, ReviewReport, check_change_pack, check_change_start,
+    decide, list_changes, no_agent, open_change, review_tree, run_change, warn_of_own_work,
+};
+pub use chat::{
+    ActionReport, ActionStatus, ChatOptions, ChatPreview, ChatReply, chat_turn, check_chat_pack,
+    enter_mode, preview_chat,
 };
 pub use clock::format_utc;
 pub use probe::{ConditionEffect, Probe, ProbeReport, ProbeTurn, probe_agent};

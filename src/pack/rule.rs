@@ -138,6 +138,14 @@ impl Rule {
         self.0.holds(facts)
     }
 
+    /// Splits the rule at its `and`: it holds if all of these hold.
+    #[must_use]
+    pub fn conjuncts(&self) -> Vec<Self> {
+        let mut found = Vec::new();
+        self.0.collect_conjuncts(&mut found);
+        found
+    }
+
     /// Returns the names and arguments of the facts in the rule.
     #[must_use]
     pub fn names(&self) -> Vec<(&str, Option<&str>)> {
@@ -159,6 +167,13 @@ impl RuleNode {
             Self::Compare(left, operator, right) => {
                 compare(left.value(facts), *operator, right.value(facts))
             }
+        }
+    }
+
+    fn collect_conjuncts(&self, found: &mut Vec<Rule>) {
+        match self {
+            Self::All(nodes) => nodes.iter().for_each(|node| node.collect_conjuncts(found)),
+            node => found.push(Rule(node.clone())),
         }
     }
 
@@ -390,6 +405,39 @@ impl RuleOperand {
     }
 }
 
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for RuleNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(nodes) => write_joined(f, nodes, " or "),
+            Self::All(nodes) => write_joined(f, nodes, " and "),
+            Self::Not(node) => write!(f, "not {}", in_parentheses(node)),
+            Self::Compare(left, operator, right) => {
+                write!(f, "{left} {} {right}", operator.symbol())
+            }
+            Self::Known(operand) => operand.fmt(f),
+        }
+    }
+}
+
+fn write_joined(f: &mut fmt::Formatter<'_>, nodes: &[RuleNode], word: &str) -> fmt::Result {
+    let parts: Vec<String> = nodes.iter().map(in_parentheses).collect();
+    f.write_str(&parts.join(word))
+}
+
+/// Returns the text of a part of a rule, in parentheses if it has parts itself.
+fn in_parentheses(node: &RuleNode) -> String {
+    match node {
+        RuleNode::Any(_) | RuleNode::All(_) => format!("({node})"),
+        RuleNode::Not(_) | RuleNode::Compare(..) | RuleNode::Known(_) => node.to_string(),
+    }
+}
+
 impl fmt::Display for RuleOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.split()) {
@@ -598,6 +646,30 @@ impl fmt::Display for RuleFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rule_is_split_at_its_and() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("depth == 2", &["depth == 2"]),
+            (
+                "status(\"theme\") == \"complete\" and locked",
+                &["status(\"theme\") == \"complete\"", "locked"],
+            ),
+            ("a and (b and c > 1) and d", &["a", "b", "c > 1", "d"]),
+            ("a or b", &["a or b"]),
+            ("(a or b and c) and d", &["a or (b and c)", "d"]),
+            ("not (a and b) and not c", &["not (a and b)", "not c"]),
+        ];
+        for (text, expected) in cases {
+            let parts = Rule::parse(text).unwrap().conjuncts();
+            let shown: Vec<String> = parts.iter().map(Rule::to_string).collect();
+            assert_eq!(shown, expected, "{text}");
+            // The text of a part is the part.
+            for part in parts {
+                assert_eq!(Rule::parse(&part.to_string()).unwrap(), part, "{text}");
+            }
+        }
+    }
 
     #[test]
     fn rules_have_an_answer_for_every_fact() {

@@ -20,6 +20,7 @@ mod support;
 mod agent;
 mod apply;
 mod change;
+mod chat;
 mod cli;
 mod compose;
 mod house;

@@ -2,6 +2,7 @@
 
 mod ask;
 mod change;
+mod chat;
 mod data;
 mod ledger;
 mod spec;
@@ -15,6 +16,7 @@ pub(crate) use change::{
     ChangeCommand, DecideArgs, DemoArgs, EndArgs, FixArgs, PhaseArgs, ReviewArgs, RunArgs,
     RunOptions,
 };
+pub(crate) use chat::ChatArgs;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use data::{ModelsCommand, PackCommand, TemplateCommand};
@@ -57,6 +59,21 @@ pub(crate) struct Args {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Args {
+    /// Makes the project folder of a command the folder to run in.
+    pub(crate) fn with_project_folder(mut self) -> Self {
+        if let Command::Chat(chat) = &mut self.command
+            && let Some(project) = chat.project.take()
+        {
+            self.directory = Some(match self.directory {
+                Some(folder) => folder.join(project),
+                None => project,
+            });
+        }
+        self
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -179,6 +196,23 @@ Examples:
 
 The agent's replies are scripted; files, git, checks and verdicts are real.")]
     Demo(DemoArgs),
+
+    /// Talk to an agent: a conversation that remembers, line by line
+    #[command(after_help = "\
+Examples:
+  agentd chat                                    talk to the foreman in this folder
+  agentd chat ~/novel --agent claude
+  echo \"Who is the hero?\" | agentd chat --json | jq -r .message
+  agentd chat --session draft-2                  a second conversation in the same project
+
+A message is a line, or several lines between lines of \"\"\". /help lists the commands.
+Everything is recorded in .agentd/ of the folder; the next `agentd chat` goes on where this one
+ended, also with another agent.
+
+Exit codes: 0 at the end of the input; 1 if the input was one message and nothing that its reply
+asked for was carried out; 5 agent failed; 8 the gate of the mode is closed. On a terminal, an
+error does not end the conversation.")]
+    Chat(ChatArgs),
 
     /// Print the exact prompt that an agent would get, without sending it
     #[command(after_help = "\
@@ -469,6 +503,7 @@ impl Command {
                 ChangeCommand::List { json } | ChangeCommand::Show { json, .. } => *json,
             },
             Self::Demo(args) => args.json,
+            Self::Chat(args) => args.json,
             Self::Prompt(args) => args.json,
             Self::Turn(args) => args.json,
             Self::Probe(args) => args.json,

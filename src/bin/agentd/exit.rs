@@ -72,6 +72,7 @@ pub(crate) fn code_for(kind: ErrorKind) -> u8 {
         | ErrorKind::PriceUnknown
         | ErrorKind::NotResumable
         | ErrorKind::NotWaiting
+        | ErrorKind::GateClosed
         | ErrorKind::VerdictStale => FORBIDDEN,
         ErrorKind::ReplyUnusable => AGENT,
         ErrorKind::LedgerUnusable

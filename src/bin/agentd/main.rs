@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     };
 
     let args = match args::Args::try_parse_from(arguments) {
-        Ok(args) => args,
+        Ok(args) => args.with_project_folder(),
         Err(error) => return ExitCode::from(terminal::print_usage_error(&error)),
     };
     terminal::log_to_stderr(args.verbose);

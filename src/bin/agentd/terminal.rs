@@ -347,6 +347,11 @@ pub(crate) fn can_ask() -> bool {
     can_type && is_interactive()
 }
 
+/// Prints the prompt of an input line on stderr, without a line break.
+pub(crate) fn print_prompt(prompt: &str) {
+    write_live(prompt);
+}
+
 /// Asks a question on the terminal. Returns `None` if the answer is empty.
 pub(crate) fn ask_question(question: &str) -> io::Result<Option<String>> {
     eprint_line(format_args!(

@@ -16,7 +16,7 @@ mod status;
 
 pub use decide::decide;
 pub use decider::{ApproveAll, Decider, LeaveWaiting, PersonDecision};
-pub use open::{ChangeStatus, open_change};
+pub use open::{ChangeStatus, check_change_pack, open_change};
 pub use review::{ReviewBase, ReviewReport, review_tree};
 pub use run::{
     ChangeEvent, ChangeOutcome, ChangeRequest, check_change_start, no_agent, run_change,

@@ -9,6 +9,7 @@ use crate::models::{ChangeOrigin, Event, OperationId, SessionId, State, paths};
 use crate::ops::{self, Worktree};
 use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{Session, TurnContext};
+use crate::orchestrator::workspace::Workspace;
 use crate::spec;
 
 /// Prefix of the branch names of changes.
@@ -125,6 +126,26 @@ pub(super) fn commit_message_for_edits(change: &SessionId) -> String {
     format!("agentd({change}): manual edits")
 }
 
+/// Refuses a pack of conversations: its modes take messages of a person, and have no work to run by themselves.
+///
+/// # Errors
+///
+/// `OtherPack`.
+pub fn check_change_pack(workspace: &Workspace) -> Result<()> {
+    let pack = &workspace.pack;
+    if !pack.is_chat() {
+        return Ok(());
+    }
+    let message = format!(
+        "pack `{}` is for conversations and cannot run a change",
+        pack.name
+    );
+    Err(Error::new(ErrorKind::OtherPack, message).with_hint(format!(
+        "talk to it with `agentd chat --pack {}`",
+        pack.name
+    )))
+}
+
 fn new_change(
     context: &TurnContext<'_>,
     change: &SessionId,
@@ -143,6 +164,7 @@ fn new_change(
     }
 
     let workspace = context.workspace;
+    check_change_pack(workspace)?;
     let repository = workspace.repository(&context.run.git)?;
     let resolve_path = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if resolve_path(&workspace.root) != resolve_path(&repository.root) {

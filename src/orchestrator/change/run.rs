@@ -7,7 +7,7 @@ use super::close::close_change;
 use super::decide::decide;
 use super::decider::{Decider, PersonDecision};
 use super::next_turn::{files_to_show, next_turn};
-use super::open::{ChangeStatus, open_change};
+use super::open::{ChangeStatus, check_change_pack, open_change};
 use super::retry::retry_steps;
 use super::reviewers::ask_reviewers;
 use crate::agent::{Driver, Drivers, REPLAY_PREFIX};
@@ -96,6 +96,7 @@ pub fn run_change(
     decider: &mut dyn Decider,
     progress: &mut dyn FnMut(ChangeEvent<'_>) -> Result<()>,
 ) -> Result<ChangeOutcome> {
+    check_change_pack(context.workspace)?;
     let change = &request.change;
     if request.request.is_some() && context.store.events(change)?.is_empty() {
         let accept = context.run.trust;

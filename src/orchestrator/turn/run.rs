@@ -117,6 +117,11 @@ impl StopFlag {
             });
     }
 
+    /// Forgets that the run was asked to stop, so that it can go on.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
     /// Returns the number of stop requests.
     #[must_use]
     pub fn asked(&self) -> u8 {

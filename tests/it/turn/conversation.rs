@@ -41,7 +41,6 @@ fn turn(workspace: &Workspace, store: &dyn Store, message: &str, reply: &str) ->
         Ok(Reply::from_text(reply))
     });
     take(workspace, store, &driver, &say(message)).unwrap();
-    drop(driver);
     prompt.into_inner().unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file for each group.
 
+mod chat;
 mod decide;
 mod demo;
 mod doctor;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         Command::Status { json } => status::status(args, *json),
         Command::Change { command } => status::run(args, command),
         Command::Demo(given) => demo::run(args, given),
+        Command::Chat(given) => chat::run(args, given),
         Command::Prompt(prompt) => prompt::run(args, prompt),
         Command::Turn(turn) => turn::run(args, turn),
         Command::Probe(given) => probe::run(args, given),

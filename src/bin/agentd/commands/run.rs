@@ -8,7 +8,7 @@ use agentd::config::{BranchFinish, CheckCommand};
 use agentd::models::{AgentName, Decision, Mode, SessionId, paths};
 use agentd::orchestrator::{
     ChangeEvent, ChangeOutcome, ChangeRequest, ChangeStatus, Decider, PersonDecision, Workspace,
-    check_change_start, decide, run_change,
+    check_change_pack, check_change_start, decide, run_change,
 };
 use agentd::store::SqliteStore;
 use agentd::{Error, ErrorKind, Result, ReviewResult};
@@ -112,6 +112,7 @@ impl<'a> ChangeRunner<'a> {
         let json = options.json;
         let request = &self.request;
 
+        check_change_pack(&self.cli.workspace)?;
         if request.request.is_some() {
             self.check_start()?;
         }

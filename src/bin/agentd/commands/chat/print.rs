@@ -1,0 +1,66 @@
+//! A reply on the terminal.
+
+use std::io;
+
+use agentd::orchestrator::{ActionReport, ActionStatus, ChatReply};
+
+use crate::terminal;
+
+/// Maximum number of lines of a refused action that are shown.
+const MAX_REFUSED_LINES: usize = 5;
+
+/// Prints a reply: the message and a line for each action on stdout, warnings on stderr; or all of it as a line of JSON.
+pub(super) fn print_reply(reply: &ChatReply, json: bool) -> io::Result<()> {
+    if json {
+        return terminal::print_json_line(reply);
+    }
+
+    let mut text = String::new();
+    if !reply.message.is_empty() {
+        text.push_str(&reply.message);
+        text.push('\n');
+    }
+    for action in &reply.actions {
+        text.push_str(&action_line(action));
+        text.push('\n');
+    }
+    terminal::print_text(&text)?;
+
+    for action in &reply.actions {
+        print_refused_text(action);
+    }
+    for warning in &reply.warnings {
+        terminal::warning(warning);
+    }
+    if reply.is_all_refused() {
+        terminal::warning("nothing that the reply asked for was carried out");
+    }
+    Ok(())
+}
+
+/// Returns the line of an action: `✓ files.write notes.md` or `✗ write_template: not allowed in mode `editor``.
+fn action_line(action: &ActionReport) -> String {
+    let target = match action.target.as_str() {
+        "" => String::new(),
+        target => format!(" {target}"),
+    };
+    let line = match action.outcome {
+        ActionStatus::Done => format!("✓ {}{target}", action.name),
+        ActionStatus::Refused | ActionStatus::Failed => {
+            format!("✗ {}{target}: {}", action.name, action.detail)
+        }
+    };
+    line.replace('\n', " ")
+}
+
+/// Prints the start of a refused action on stderr.
+fn print_refused_text(action: &ActionReport) {
+    let mut lines = action.text.trim().lines();
+    let mut shown: Vec<&str> = lines.by_ref().take(MAX_REFUSED_LINES).collect();
+    if lines.next().is_some() {
+        shown.push("…");
+    }
+    if !shown.is_empty() {
+        terminal::eprint_row("refused", shown.join("\n"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Commands inside a conversation: `/state`, `/mode`, and others.
+
+use agentd::apply::gate_checklist;
+use agentd::models::{AgentName, Mode};
+use agentd::orchestrator::{TurnContext, enter_mode, preview_chat};
+use agentd::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use super::{Dialogue, find_agent};
+use crate::args::Args;
+use crate::commands::input::is_known_agent;
+use crate::project;
+use crate::terminal::{self, Failure};
+
+/// Text of `/help`.
+const HELP: &str = "\
+/state                   show the session state that the agent sees
+/prompt [MESSAGE]        print the exact prompt of the next message, without sending it
+/mode                    show the mode, and the conditions for leaving it
+/mode NAME [--insist]    move to another mode; --insist skips a closed gate and records the risk
+/model [NAME]            show or choose the agent or the model of the next messages
+/help                    show this list
+/quit                    end; so does the end of the input
+
+A message is a line, or several lines between lines of \"\"\". A line that starts with / is a
+command.
+";
+
+/// Message in the prompt of `/prompt` without one.
+const SAMPLE_MESSAGE: &str = "(your next message)";
+
+/// A command inside a conversation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SlashCommand {
+    Help,
+    State,
+    /// The message to show, if one is given.
+    Prompt(Option<String>),
+    /// The mode to enter, if one is given.
+    Mode {
+        name: Option<String>,
+        insist: bool,
+    },
+    /// The agent or model to use, if one is given.
+    Model(Option<String>),
+    Quit,
+}
+
+impl SlashCommand {
+    /// Parses a line that starts with `/`.
+    ///
+    /// # Errors
+    ///
+    /// `NameInvalid` for an unknown command or a wrong argument.
+    pub(super) fn parse(line: &str) -> Result<Self> {
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
+        match (name, rest) {
+            ("/help", None) => Ok(Self::Help),
+            ("/state", None) => Ok(Self::State),
+            ("/prompt", message) => Ok(Self::Prompt(message)),
+            ("/mode", rest) => Self::parse_mode(rest.as_deref().unwrap_or_default()),
+            ("/model", name) => Ok(Self::Model(name)),
+            ("/quit", None) => Ok(Self::Quit),
+            ("/help" | "/state" | "/quit", Some(_)) => {
+                Err(invalid(format!("`{name}` takes no argument")))
+            }
+            _ => Err(invalid(format!("unknown command `{name}`"))),
+        }
+    }
+
+    fn parse_mode(rest: &str) -> Result<Self> {
+        let (flags, names): (Vec<&str>, Vec<&str>) = rest
+            .split_whitespace()
+            .partition(|word| word.starts_with("--"));
+        let insist = match flags[..] {
+            [] => false,
+            ["--insist"] if !names.is_empty() => true,
+            _ => return Err(invalid("write `/mode NAME --insist`".to_owned())),
+        };
+        match names[..] {
+            [] => Ok(Self::Mode { name: None, insist }),
+            [name] => Ok(Self::Mode {
+                name: Some(name.to_owned()),
+                insist,
+            }),
+            _ => Err(invalid("write `/mode NAME`".to_owned())),
+        }
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::NameInvalid, message)
+        .with_hint("commands: /state, /prompt, /mode, /model, /help, /quit")
+}
+
+impl Dialogue {
+    /// Runs a command and prints its result on stdout.
+    pub(super) fn run_command(
+        &mut self,
+        args: &Args,
+        context: &TurnContext<'_>,
+        command: &SlashCommand,
+    ) -> Result<(), Failure> {
+        match command {
+            SlashCommand::Quit => Ok(()),
+            SlashCommand::Help => self.print("help", HELP),
+            SlashCommand::State => {
+                let preview = preview_chat(context, &self.session, SAMPLE_MESSAGE, &self.options)?;
+                self.print("state", &format!("{}\n", preview.state_text))
+            }
+            SlashCommand::Prompt(message) => {
+                let message = message.as_deref().unwrap_or(SAMPLE_MESSAGE);
+                let preview = preview_chat(context, &self.session, message, &self.options)?;
+                let prompt = preview.assembly.draft.rendered();
+                self.print("prompt", &format!("{}\n", prompt.trim_end()))
+            }
+            SlashCommand::Mode { name: None, .. } => self.show_mode(context),
+            SlashCommand::Mode {
+                name: Some(name),
+                insist,
+            } => {
+                enter_mode(context, &self.session, &Mode::new(name.as_str())?, *insist)?;
+                self.show_mode(context)
+            }
+            SlashCommand::Model(name) => {
+                if let Some(name) = name {
+                    self.choose_model(args, context, name)?;
+                }
+                self.show_model(context)
+            }
+        }
+    }
+
+    /// Prints the mode and its gate.
+    fn show_mode(&self, context: &TurnContext<'_>) -> Result<(), Failure> {
+        let pack = &context.workspace.pack;
+        let state = context.store.state(&self.session)?;
+        let gate = gate_checklist(pack, &state)?;
+        let mode = state.mode.unwrap_or_else(|| pack.start.clone());
+        if self.json {
+            terminal::print_json_line(&json!({"mode": mode, "gate": gate}))?;
+            return Ok(());
+        }
+
+        let mut text = format!("mode {mode}\n");
+        if let Some(gate) = gate {
+            text.push_str(&format!("{gate}\n"));
+        }
+        terminal::print_text(&text)?;
+        Ok(())
+    }
+
+    /// Sets the agent or the model of the next messages.
+    fn choose_model(&mut self, args: &Args, context: &TurnContext<'_>, name: &str) -> Result<()> {
+        if is_known_agent(context.workspace.agents()?, name) {
+            context.drivers.find(name)?;
+            self.options.agent = Some(AgentName::new(name)?);
+            self.options.model = None;
+            return Ok(());
+        }
+        if project::catalogue(args)?.find(name).is_some() {
+            self.options.model = Some(name.to_owned());
+            return Ok(());
+        }
+        let message = format!("unknown agent or model `{name}`");
+        Err(Error::new(ErrorKind::NameInvalid, message)
+            .with_hint("list agents with `agentd doctor`, and models with `agentd models list`"))
+    }
+
+    /// Prints the agent and the model of the next message.
+    fn show_model(&self, context: &TurnContext<'_>) -> Result<(), Failure> {
+        let workspace = context.workspace;
+        let state = context.store.state(&self.session)?;
+        let mode = state.mode.unwrap_or_else(|| workspace.pack.start.clone());
+        let agent = find_agent(workspace, &self.options, &mode)?;
+        let model = &self.options.model;
+        if self.json {
+            terminal::print_json_line(&json!({"agent": agent.as_str(), "model": model}))?;
+            return Ok(());
+        }
+
+        let model = model.as_ref().map(|model| format!(", model {model}"));
+        terminal::print_text(&format!("agent {agent}{}\n", model.unwrap_or_default()))?;
+        Ok(())
+    }
+
+    fn print(&self, key: &str, text: &str) -> Result<(), Failure> {
+        if self.json {
+            terminal::print_json_line(&json!({key: text}))?;
+        } else {
+            terminal::print_text(text)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed_as_commands() {
+        let mode = |name: Option<&str>, insist| SlashCommand::Mode {
+            name: name.map(str::to_owned),
+            insist,
+        };
+        let cases = [
+            ("/help", SlashCommand::Help),
+            ("/state", SlashCommand::State),
+            ("/prompt", SlashCommand::Prompt(None)),
+            (
+                "/prompt  Who is she? ",
+                SlashCommand::Prompt(Some("Who is she?".to_owned())),
+            ),
+            ("/mode", mode(None, false)),
+            ("/mode director", mode(Some("director"), false)),
+            ("/mode director --insist", mode(Some("director"), true)),
+            ("/mode --insist director", mode(Some("director"), true)),
+            ("/model", SlashCommand::Model(None)),
+            (
+                "/model claude",
+                SlashCommand::Model(Some("claude".to_owned())),
+            ),
+            ("/quit", SlashCommand::Quit),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(SlashCommand::parse(line).unwrap(), expected, "{line}");
+        }
+
+        for line in [
+            "/",
+            "/Help",
+            "/mode a b",
+            "/mode --insist",
+            "/mode a --now",
+            "/quit now",
+        ] {
+            let error = SlashCommand::parse(line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NameInvalid, "{line}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A conversation with an agent: a session of a pack whose prompts show the earlier turns.
+//!
+//! [`chat_turn`] sends one message and returns the reply with the results of its actions. [`preview_chat`] composes the
+//! prompt that a message would get, and [`enter_mode`] moves a session to another mode.
+
+mod enter_mode;
+mod preview;
+mod reply;
+mod send;
+
+pub use enter_mode::enter_mode;
+pub use preview::{ChatPreview, preview_chat};
+pub use reply::{ActionReport, ActionStatus, ChatReply};
+pub use send::{ChatOptions, chat_turn, check_chat_pack};

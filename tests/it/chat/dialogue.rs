@@ -1,0 +1,124 @@
+//! `agentd chat` with piped input.
+
+use crate::support::recording_agent::{answer, call, calls, define_agents};
+use crate::support::{TestProject, files_below};
+
+/// Runs `agentd chat` with messages on stdin.
+fn chat(project: &TestProject, args: &[&str], input: &str) -> crate::support::Run {
+    project.run_with_stdin(&[&["chat"], args].concat(), input.as_bytes())
+}
+
+#[test]
+fn second_call_gets_the_first_message_and_the_whole_first_reply() {
+    let project = TestProject::new();
+    let reply = "<thinking>\nShe hides something.\n</thinking>\n\n<message>\nWhat does Mara fear?\n</message>";
+    let first = answer(&project, "first", reply);
+    let second = answer(&project, "second", "<message>Noted.</message>");
+    define_agents(
+        &project,
+        &[("first", &[&first], ""), ("second", &[&second], "")],
+    );
+
+    let run = chat(&project, &["--agent", "first"], "My hero is Mara.\n");
+    assert_eq!(run.ok(), "What does Mara fear?\n");
+    let run = chat(&project, &["--agent", "second"], "Being left.\n");
+    assert_eq!(run.ok(), "Noted.\n");
+
+    assert_eq!(calls(&project, "second"), 1);
+    let prompt = call(&project, "second", 1).stdin;
+    let (_, history) = prompt.split_once("## CONVERSATION HISTORY").unwrap();
+    assert!(
+        history.starts_with(&format!(
+            "\n\nUSER: My hero is Mara.\n\nASSISTANT: {reply}\n"
+        )),
+        "{history}"
+    );
+}
+
+#[test]
+fn folder_gets_nothing_but_the_ledger() {
+    let project = TestProject::new();
+    let folder = project.home().join("novel");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let run = chat(&project, &[path, "--agent", "echo"], "Hello\n");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("mode architect, agent echo"),
+        "{}",
+        run.stderr
+    );
+
+    let files = files_below(&folder);
+    assert!(!files.is_empty());
+    assert!(
+        files.iter().all(|file| file.starts_with(".agentd")),
+        "{files:?}"
+    );
+}
+
+#[test]
+fn failed_call_is_not_in_the_next_prompt() {
+    let project = TestProject::new();
+    let good = answer(&project, "good", "<message>Noted.</message>");
+    define_agents(
+        &project,
+        &[("bad", &["exit 3"], ""), ("good", &[&good], "")],
+    );
+
+    let run = chat(&project, &["--agent", "bad"], "A thief.\nA liar.\n");
+    assert_eq!(run.code, 5, "{}", run.stderr);
+    assert_eq!(
+        calls(&project, "bad"),
+        1,
+        "the input ends at the first failure"
+    );
+
+    chat(&project, &["--agent", "good"], "A queen.\n").ok();
+    let prompt = call(&project, "good", 1).stdin;
+    assert!(!prompt.contains("A thief."), "{prompt}");
+    assert!(!prompt.contains("## CONVERSATION HISTORY"));
+}
+
+#[test]
+fn crash_between_turns_loses_nothing() {
+    let project = TestProject::new();
+    let reply = answer(&project, "reply", "<message>Noted.</message>");
+    define_agents(&project, &[("agent", &[&reply], "")]);
+
+    // Killed after the reply of the second message was recorded, before it was read.
+    chat(&project, &["--agent", "agent"], "One.\n").ok();
+    let mut killed = project.command(&["chat", "--agent", "agent"]);
+    killed.env("AGENTD_FAIL", "replied=abort");
+    let run = run_with_input(killed, "Two.\n");
+    assert_eq!(run.code, -1, "{}", run.stderr);
+
+    chat(&project, &["--agent", "agent"], "Three.\n").ok();
+    let number = calls(&project, "agent");
+    let prompt = call(&project, "agent", number).stdin;
+    let (_, history) = prompt.split_once("## CONVERSATION HISTORY").unwrap();
+    let places: Vec<_> = ["USER: One.", "USER: Two.", "User: Three."]
+        .map(|text| {
+            history
+                .find(text)
+                .unwrap_or_else(|| panic!("{text}: {history}"))
+        })
+        .into();
+    assert!(places.is_sorted(), "{history}");
+}
+
+fn run_with_input(mut command: std::process::Command, input: &str) -> crate::support::Run {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let _closed = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    crate::support::Run::from(child.wait_with_output().unwrap())
+}
