@@ -7,9 +7,7 @@ use serde_json::json;
 use super::artifacts::observe_artifacts;
 use super::chunking::split_chunks;
 use super::context::TurnContext;
-use super::history::load_history;
-use super::request::TurnRequest;
-use super::resolved::{ResolvedTurn, opening_events};
+use super::resolved::ResolvedTurn;
 use crate::agent::Driver;
 use crate::compose::Draft;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,11 +17,10 @@ use crate::models::{
 };
 use crate::ops;
 use crate::orchestrator::prompts::Assembly;
-use crate::orchestrator::redacted::redacted_request;
 use crate::orchestrator::workspace::Workspace;
 use crate::orchestrator::workspace::check_trust;
 use crate::pack::Edits;
-use crate::store::{Store, blob_id};
+use crate::store::blob_id;
 
 /// Tokens reserved for a reply whose maximum length is not known.
 pub(crate) const DEFAULT_REPLY_TOKENS: u64 = 8_000;
@@ -72,30 +69,6 @@ pub(crate) fn judged_state(
         mode: Some(turn.request.mode.clone()),
         ..state
     })
-}
-
-/// Returns the state with which the next turn of a session starts: the recorded state, after the events that the
-/// request adds before the turn.
-///
-/// # Errors
-///
-/// Fails if the ledger cannot be read.
-pub fn next_state(
-    workspace: &Workspace,
-    store: Option<&dyn Store>,
-    request: &TurnRequest,
-) -> Result<State> {
-    let state = match (store, &request.session) {
-        (Some(store), Some(session)) => store.state(session)?,
-        _ => State::default(),
-    };
-    let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
-    opening.extend(observe_artifacts(workspace, &state)?);
-    let mut state = state.after(&opening);
-    if let (Some(store), Some(session)) = (store, &request.session) {
-        load_history(workspace, store, session, &mut state)?;
-    }
-    Ok(state)
 }
 
 /// Prepares a turn from an assembled prompt.
