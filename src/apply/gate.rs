@@ -48,7 +48,7 @@ pub fn gate_checklist(pack: &Pack, state: &State) -> Result<Option<GateChecklist
         return Ok(None);
     };
 
-    let facts = gate_facts(state);
+    let facts = gate_facts(pack, state);
     let artifacts = pack.work_order(mode, &state.document);
     let conditions = gate.conjuncts().into_iter().map(|rule| {
         let holds = rule.holds(&facts);

@@ -1,5 +1,6 @@
 //! The state with which the next turn of a session starts.
 
+use super::artifacts::observe_artifacts;
 use super::history::load_history;
 use super::request::TurnRequest;
 use super::resolved::opening_events;
@@ -23,7 +24,8 @@ pub fn next_state(
         (Some(store), Some(session)) => store.state(session)?,
         _ => State::default(),
     };
-    let opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
+    let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
+    opening.extend(observe_artifacts(workspace, &state)?);
     let mut state = state.after(&opening);
     if let (Some(store), Some(session)) = (store, &request.session) {
         load_history(workspace, store, session, &mut state)?;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::artifacts::observe_artifacts;
 use super::chunking::split_chunks;
 use super::context::TurnContext;
 use super::resolved::ResolvedTurn;
