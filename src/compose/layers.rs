@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use super::block::{
     BlockVariant, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
 };
-use super::delimiters::{Delimiters, role_prefix};
+use super::delimiters::Delimiters;
+use super::example::mark_example;
+use super::missing_layer::missing_layer_error;
 use super::report::AbsentLayer;
 use super::state_xml::state_xml;
 use super::vars::{self, MissingVariable, PlaceholderValues, VariableUse, Variables};
@@ -16,9 +18,7 @@ use crate::models::{
     ActionResult, ConversationTurn, Format, KnowledgeEntry, MessageRole, Mode, PromptPart,
     RetentionClass, SectionSource, StateDocument, Tier,
 };
-use crate::pack::{
-    FactValue, Layer, LayerContent, Pack, ProseText, RuleFacts, SearchPath, file_for,
-};
+use crate::pack::{FactValue, Layer, LayerContent, Pack, ProseText, RuleFacts, file_for};
 use crate::text::escape::replace_forbidden;
 
 /// Borrowed content of a prompt, apart from the request.
@@ -119,45 +119,6 @@ pub(super) fn fill_layers<'a>(
         }),
         Some(given) => Err(missing_layer_error(pack, given)),
     }
-}
-
-/// Returns the error for a context item that no layer of the pack takes. Its hint has the layer's condition, or else the
-/// shipped packs that take such items.
-fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
-    let kind = given.item.kind();
-    let items = format!("{}s", kind.element());
-    let takes_items = |layer: &&Layer| layer.holds.context_kind() == Some(kind);
-    let condition = pack
-        .layers
-        .iter()
-        .find(takes_items)
-        .and_then(|layer| layer.when.as_ref());
-
-    let name = &pack.name;
-    let item = given.item.name();
-    if let Some(condition) = condition {
-        let message = format!("pack `{name}` takes no {items} here, such as `{item}`");
-        let hint = format!(
-            "leave it out; the pack takes {items} when {}",
-            condition.text()
-        );
-        return Error::new(ErrorKind::PromptInvalid, message).with_hint(hint);
-    }
-
-    let shipped = SearchPath::default();
-    let others: Vec<String> = Pack::names(&shipped)
-        .into_iter()
-        .filter(|other| {
-            let other = Pack::load(other, &shipped);
-            other.is_ok_and(|other| other.layers.iter().any(|layer| takes_items(&layer)))
-        })
-        .map(|other| format!("`{other}`"))
-        .collect();
-    let message = format!("pack `{name}` has no layer for {items}, such as `{item}`");
-    Error::new(ErrorKind::PromptInvalid, message).with_hint(format!(
-        "leave it out, or use a pack that takes {items}, such as {}",
-        others.join(", ")
-    ))
 }
 
 /// Adds the shorter rungs of every block, for a prompt that does not fit at its full length.
@@ -663,7 +624,7 @@ impl<'a> LayerFiller<'a, '_> {
                 .trim()
                 .to_owned();
             let follows = role == MessageRole::Assistant;
-            let (part, shown) = self.mark_example(layer, role, follows, filled);
+            let (part, shown) = mark_example(self.delimiters, layer, role, filled);
             let variants = vec![self.make_variant(shown)];
             let block = self.make_block(layer, part, text.origin.clone(), variants);
             blocks.push(PromptEntry::Block(PromptBlock {
@@ -674,29 +635,6 @@ impl<'a> LayerFiller<'a, '_> {
         }
 
         Ok(blocks)
-    }
-
-    /// Returns the part of the prompt that shows a message of an example turn, and its text there.
-    fn mark_example(
-        &self,
-        layer: &Layer,
-        role: MessageRole,
-        follows: bool,
-        text: String,
-    ) -> (PromptPart, String) {
-        let heading = match layer.heading_text() {
-            heading if heading.is_empty() || follows => String::new(),
-            heading => format!("{heading}\n\n"),
-        };
-        match self.delimiters.format {
-            Format::Flat => (PromptPart::History { role }, text),
-            Format::Xml => (PromptPart::History { role }, heading + &text),
-            Format::Chat | Format::Tools => {
-                let text = self.delimiters.escape_block(&text);
-                let shown = format!("{heading}{}{text}", role_prefix(role));
-                (PromptPart::System, shown)
-            }
-        }
     }
 
     fn fill_context(&self, layer: &'a Layer, items: Vec<SourcedItem>) -> Vec<PromptEntry<'a>> {

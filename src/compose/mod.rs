@@ -29,11 +29,13 @@ mod delimiters;
 mod draft;
 #[cfg(any(test, not(feature = "tokenizer")))]
 mod estimate;
+mod example;
 mod fit;
 mod layers;
 mod markdown;
 mod measured;
 mod mention_escape;
+mod missing_layer;
 mod render;
 mod report;
 mod request;

@@ -12,14 +12,14 @@ const DECISION: &str = "<action type=\"save_decision\"><category>character</cate
                         <value>She cannot trust anyone since the fire</value></action>";
 
 /// Takes one turn of the foreman in mode `architect`.
-fn take_foreman_turn(reply: &str, ask: TurnRequest) -> TurnReport {
+fn take_foreman_turn(reply: &str, ask: &TurnRequest) -> TurnReport {
     let project = TestProject::new();
     let options = WorkspaceOptions::default().with_pack("foreman");
     let workspace = Workspace::open(project.root(), options).unwrap();
     let script = json!({"format": 1, "turns": [{"reply": reply}]}).to_string();
     let driver = Scripted::read(&script, "script").unwrap();
 
-    take(&workspace, &MemoryStore::default(), &driver, &ask).unwrap()
+    take(&workspace, &MemoryStore::default(), &driver, ask).unwrap()
 }
 
 fn architect(text: &str) -> TurnRequest {
@@ -55,7 +55,7 @@ fn an_action_of_the_assistants_history_can_be_sent_again() {
             format: Some(format),
             ..architect("It was not saved.")
         };
-        let report = take_foreman_turn(&again, ask);
+        let report = take_foreman_turn(&again, &ask);
 
         assert_eq!(refusals(&report), Vec::<String>::new(), "{format:?}");
         assert_eq!(report.response.actions.len(), 1);
@@ -72,7 +72,7 @@ fn an_action_that_the_person_wrote_is_an_echo() {
             format: Some(format),
             ..architect("Go on.")
         };
-        let report = take_foreman_turn(&again, ask);
+        let report = take_foreman_turn(&again, &ask);
 
         assert_eq!(
             refusals(&report),
@@ -92,13 +92,13 @@ fn only_examples_that_were_sent_are_copies() {
         ..architect("The midpoint is a false victory.")
     };
 
-    let full = take_foreman_turn(reply, ask("gpt-4o"));
+    let full = take_foreman_turn(reply, &ask("gpt-4o"));
     assert_eq!(
         refusals(&full),
         ["action save_decision: its values are copied from an example in the prompt"]
     );
 
-    let minimal = take_foreman_turn(reply, ask("llama3.2:3b"));
+    let minimal = take_foreman_turn(reply, &ask("llama3.2:3b"));
     assert_eq!(refusals(&minimal), Vec::<String>::new());
     assert_eq!(minimal.response.actions[0].values["key"], "midpoint");
 }
@@ -115,7 +115,7 @@ fn a_status_of_the_beat_sheet_is_accepted_at_every_tier() {
             model: Some(model.to_owned()),
             ..architect("All fifteen beats are there.")
         };
-        let report = take_foreman_turn(reply, ask);
+        let report = take_foreman_turn(reply, &ask);
 
         assert_eq!(refusals(&report), Vec::<String>::new(), "{model}");
         let actions = &report.response.actions;

@@ -1,0 +1,44 @@
+//! Error for a context item that a pack cannot show.
+
+use super::SourcedItem;
+use crate::error::{Error, ErrorKind};
+use crate::pack::{Layer, Pack, SearchPath};
+
+/// Returns the error for a context item that no layer of the pack takes. Its hint has the layer's condition, or else the
+/// shipped packs that take such items.
+pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
+    let kind = given.item.kind();
+    let items = format!("{}s", kind.element());
+    let takes_items = |layer: &&Layer| layer.holds.context_kind() == Some(kind);
+    let condition = pack
+        .layers
+        .iter()
+        .find(takes_items)
+        .and_then(|layer| layer.when.as_ref());
+
+    let name = &pack.name;
+    let item = given.item.name();
+    if let Some(condition) = condition {
+        let message = format!("pack `{name}` takes no {items} here, such as `{item}`");
+        let hint = format!(
+            "leave it out; the pack takes {items} when {}",
+            condition.text()
+        );
+        return Error::new(ErrorKind::PromptInvalid, message).with_hint(hint);
+    }
+
+    let shipped = SearchPath::default();
+    let others: Vec<String> = Pack::names(&shipped)
+        .into_iter()
+        .filter(|other| {
+            let other = Pack::load(other, &shipped);
+            other.is_ok_and(|other| other.layers.iter().any(|layer| takes_items(&layer)))
+        })
+        .map(|other| format!("`{other}`"))
+        .collect();
+    let message = format!("pack `{name}` has no layer for {items}, such as `{item}`");
+    Error::new(ErrorKind::PromptInvalid, message).with_hint(format!(
+        "leave it out, or use a pack that takes {items}, such as {}",
+        others.join(", ")
+    ))
+}
