@@ -623,7 +623,6 @@ impl<'a> LayerFiller<'a, '_> {
                 .fill_placeholders(text, request, &[], tier)?
                 .trim()
                 .to_owned();
-            let follows = role == MessageRole::Assistant;
             let (part, shown) = mark_example(self.delimiters, layer, role, filled);
             let variants = vec![self.make_variant(shown)];
             let block = self.make_block(layer, part, text.origin.clone(), variants);
