@@ -10,5 +10,5 @@ mod send;
 
 pub use enter_mode::enter_mode;
 pub use preview::{ChatPreview, preview_chat};
-pub use reply::{ActionReport, ActionStatus, ChatReply};
+pub use reply::ChatReply;
 pub use send::{ChatOptions, chat_turn, check_chat_pack};

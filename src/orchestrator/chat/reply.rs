@@ -4,9 +4,7 @@ use serde::Serialize;
 
 use crate::apply::{self, GateChecklist};
 use crate::error::Result;
-use crate::models::{
-    EffectKind, Mode, RejectedEffect, SessionId, StepResult, Update, UsageMetrics,
-};
+use crate::models::{ActionOutcome, ActionResult, Mode, SessionId, Update, UsageMetrics};
 use crate::orchestrator::turn::TurnReport;
 use crate::pack::Pack;
 
@@ -23,8 +21,8 @@ pub struct ChatReply {
     pub message: String,
     /// Reasoning of the agent, in order.
     pub thinking: Vec<String>,
-    /// Actions and updates that the reply asked for, with their results: first those that were tried, then refused ones.
-    pub actions: Vec<ActionReport>,
+    /// Actions and updates that the reply asked for, with their results: first refused ones, then those that were tried.
+    pub actions: Vec<ActionResult>,
     /// Contents for targets, as the reply has them.
     pub updates: Vec<Update>,
     /// Mode of the session after the reply.
@@ -37,35 +35,6 @@ pub struct ChatReply {
     pub warnings: Vec<String>,
     /// Usage of all calls.
     pub usage: UsageMetrics,
-}
-
-/// Result of something that a reply asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ActionReport {
-    /// Name of the action, or the operation of an update.
-    pub name: String,
-    /// Path or other target; empty if there is none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub target: String,
-    #[expect(missing_docs, reason = "the name says it all")]
-    pub outcome: ActionStatus,
-    /// Description of the effect, or the reason why there is none.
-    pub detail: String,
-    /// Source text of a refused action; empty for others.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub text: String,
-}
-
-/// Outcome of something that a reply asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ActionStatus {
-    /// It was carried out.
-    Done,
-    /// It was not carried out, because it is invalid or not permitted.
-    Refused,
-    /// It was permitted, but carrying it out failed.
-    Failed,
 }
 
 impl ChatReply {
@@ -88,10 +57,8 @@ impl ChatReply {
             }
         }
 
-        let carried_out = report.settlements.iter().map(ActionReport::from_step);
-        let refused = report.proposals.iter().map(ActionReport::from_refused);
         Ok(Self {
-            actions: carried_out.chain(refused).collect(),
+            actions: report.state.action_results.clone(),
             gate: apply::gate_checklist(pack, &report.state)?,
             mode: report.state.mode.unwrap_or(report.mode),
             ended: report.state.ended.is_some(),
@@ -109,38 +76,7 @@ impl ChatReply {
     /// Returns true if the reply asked for something, and nothing of it was carried out.
     #[must_use]
     pub fn is_all_refused(&self) -> bool {
-        let is_refused = |action: &ActionReport| action.outcome != ActionStatus::Done;
+        let is_refused = |action: &ActionResult| action.outcome != ActionOutcome::Done;
         !self.actions.is_empty() && self.actions.iter().all(is_refused)
-    }
-}
-
-impl ActionReport {
-    fn from_step(step: &StepResult) -> Self {
-        Self {
-            name: step.operation.as_str().to_owned(),
-            target: step.target.clone(),
-            outcome: if step.done {
-                ActionStatus::Done
-            } else {
-                ActionStatus::Failed
-            },
-            detail: step.detail.clone(),
-            text: String::new(),
-        }
-    }
-
-    fn from_refused(refused: &RejectedEffect) -> Self {
-        let (name, target) = match &refused.what {
-            EffectKind::Action(Some(name)) => (name.clone(), String::new()),
-            EffectKind::Update(Some(target)) => ("content_update".to_owned(), target.clone()),
-            other => (other.to_string(), String::new()),
-        };
-        Self {
-            name,
-            target,
-            outcome: ActionStatus::Refused,
-            detail: refused.reason.clone(),
-            text: refused.text.clone(),
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! A conversation through the library.
 
 use agentd::ErrorKind;
-use agentd::models::Mode;
-use agentd::orchestrator::{ActionStatus, ChangeRequest, LeaveWaiting, preview_chat, run_change};
+use agentd::models::{ActionOutcome, Mode};
+use agentd::orchestrator::{ChangeRequest, LeaveWaiting, preview_chat, run_change};
 use agentd::store::Store;
 
 use super::{Conversation, options, session};
@@ -25,8 +25,8 @@ fn reply_has_message_thinking_actions_mode_and_gate() {
     let [action] = &reply.actions[..] else {
         panic!("{:?}", reply.actions)
     };
-    assert_eq!(action.name, "generate_scaffold");
-    assert_eq!(action.outcome, ActionStatus::Refused);
+    assert_eq!(action.action, "generate_scaffold");
+    assert_eq!(action.outcome, ActionOutcome::Refused);
     assert_eq!(action.detail, "not allowed in this mode");
     assert!(
         action.text.contains("<title>Gate</title>"),

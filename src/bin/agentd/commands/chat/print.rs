@@ -2,7 +2,8 @@
 
 use std::io;
 
-use agentd::orchestrator::{ActionReport, ActionStatus, ChatReply};
+use agentd::models::{ActionOutcome, ActionResult};
+use agentd::orchestrator::ChatReply;
 
 use crate::terminal;
 
@@ -39,22 +40,22 @@ pub(super) fn print_reply(reply: &ChatReply, json: bool) -> io::Result<()> {
 }
 
 /// Returns the line of an action: `✓ files.write notes.md` or `✗ write_template: not allowed in mode `editor``.
-fn action_line(action: &ActionReport) -> String {
+fn action_line(action: &ActionResult) -> String {
     let target = match action.target.as_str() {
-        "" => String::new(),
+        target if target.is_empty() || target == action.action => String::new(),
         target => format!(" {target}"),
     };
     let line = match action.outcome {
-        ActionStatus::Done => format!("✓ {}{target}", action.name),
-        ActionStatus::Refused | ActionStatus::Failed => {
-            format!("✗ {}{target}: {}", action.name, action.detail)
+        ActionOutcome::Done => format!("✓ {}{target}", action.action),
+        ActionOutcome::Refused | ActionOutcome::Failed => {
+            format!("✗ {}{target}: {}", action.action, action.detail)
         }
     };
     line.replace('\n', " ")
 }
 
 /// Prints the start of a refused action on stderr.
-fn print_refused_text(action: &ActionReport) {
+fn print_refused_text(action: &ActionResult) {
     let mut lines = action.text.trim().lines();
     let mut shown: Vec<&str> = lines.by_ref().take(MAX_REFUSED_LINES).collect();
     if lines.next().is_some() {
