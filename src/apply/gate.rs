@@ -98,7 +98,7 @@ impl GateChecklist {
         self.conditions.iter().all(|condition| condition.holds)
     }
 
-    /// Returns the conditions that do not hold, in short: `Theme (2 missing), Voice Bundle`.
+    /// Returns the conditions that do not hold, in short: `Impact (2 missing), Timeline`.
     #[must_use]
     pub fn summarize_unmet(&self) -> String {
         let unmet = self.conditions.iter().filter(|condition| !condition.holds);
@@ -121,7 +121,7 @@ impl GateCondition {
 }
 
 impl fmt::Display for GateChecklist {
-    /// Writes one line for each condition: `[x] Theme`, `[ ] Beat Sheet: missing Opening Image`.
+    /// Writes one line for each condition: `[x] Impact`, `[ ] Timeline: missing Start`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, condition) in self.conditions.iter().enumerate() {
             let line_break = if index > 0 { "\n" } else { "" };

@@ -201,7 +201,7 @@ The agent's replies are scripted; files, git, checks and verdicts are real.")]
     #[command(after_help = "\
 Examples:
   agentd chat                                    talk to the foreman in this folder
-  agentd chat ~/novel --agent claude
+  agentd chat ~/book --agent claude
   echo \"Who is the hero?\" | agentd chat --json | jq -r .message
   agentd chat --session draft-2                  a second conversation in the same project
 
