@@ -1,6 +1,7 @@
 //! Entries of a prompt before the fit: blocks with all of their variants, and elastic sequences of items.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::{ItemLimits, SourcedItem};
 use crate::models::{ConversationTurn, KnowledgeEntry, PromptPart, SectionVisibility, Tier};
@@ -157,6 +158,25 @@ impl ElasticSequence<'_> {
                     (_, None, pack_limit) => pack_limit.unwrap_or(usize::MAX),
                 }
             }
+        }
+    }
+}
+
+/// Unique ids for the items of a layer: a repeated name gets a number.
+#[derive(Default)]
+pub(super) struct BlockIds(HashMap<String, usize>);
+
+impl BlockIds {
+    /// Returns the id of the next item with a name.
+    pub(super) fn next_id(&mut self, layer: &Layer, name: &str) -> String {
+        let times = self
+            .0
+            .entry(name.to_owned())
+            .and_modify(|times| *times += 1)
+            .or_insert(1_usize);
+        match times {
+            1 => format!("{}/{name}", layer.id),
+            times => format!("{}/{name} ({times})", layer.id),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Fills the layers of a pack with the content of a request: blocks, and elastic sequences of items.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::block::{
-    BlockVariant, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry, SequenceItems,
+    BlockIds, BlockVariant, ElasticSequence, KnowledgeSection, PromptBlock, PromptEntry,
+    SequenceItems,
 };
 use super::delimiters::Delimiters;
 use super::example::mark_example;
@@ -726,24 +726,6 @@ impl<'a> LayerFiller<'a, '_> {
             text: Cow::Owned(text),
             end: String::new(),
             origin: None,
-        }
-    }
-}
-
-/// Unique ids for the items of a layer: a repeated name gets a number.
-#[derive(Default)]
-struct BlockIds(HashMap<String, usize>);
-
-impl BlockIds {
-    fn next_id(&mut self, layer: &Layer, name: &str) -> String {
-        let times = self
-            .0
-            .entry(name.to_owned())
-            .and_modify(|times| *times += 1)
-            .or_insert(1_usize);
-        match times {
-            1 => format!("{}/{name}", layer.id),
-            times => format!("{}/{name} ({times})", layer.id),
         }
     }
 }

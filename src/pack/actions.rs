@@ -105,7 +105,7 @@ fn write_value(out: &mut String, name: &str, value: &Value) -> std::fmt::Result 
 }
 
 /// Returns the parameters on one line: optional ones have a question mark, and allowed values or a type other than text
-/// follow in parentheses, as in `category (world|voice), content (object), source?`.
+/// follow in parentheses, as in `category (world|item), content (object), source?`.
 fn list_parameters(action: &ActionSpec) -> String {
     let shown = action.parameters.iter().map(|(name, parameter)| {
         let optional = if parameter.required { "" } else { "?" };

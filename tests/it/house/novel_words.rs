@@ -30,10 +30,11 @@ const NOVEL_WORDS: [&str; 18] = [
 const FACADE: &str = "src/compose/assembler.rs";
 
 /// Files in which a word has its ordinary meaning: the writer of a format or a file, the beat of a heartbeat.
-const ORDINARY_USES: [(&str, &str); 9] = [
+const ORDINARY_USES: [(&str, &str); 10] = [
     ("src/agent/http/send.rs", "writer"),
     ("src/models/prompt.rs", "writer"),
     ("src/models/prompt_xml.rs", "writer"),
+    ("src/ops/git/pipes.rs", "writer"),
     ("src/orchestrator/turn/call.rs", "beat"),
     ("src/orchestrator/turn/session.rs", "beat"),
     ("src/secret.rs", "writer"),

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{TestProject, write_program};
 
 /// Every command that works in a project. Commands that need an input find it in the project.
-const COMMANDS: [&[&str]; 34] = [
+const COMMANDS: [&[&str]; 35] = [
     &["prompt", "plan", "Go", "--file", "a.txt", "--explain"],
     &["prompt", "implement", "Go", "--change", "x", "--json"],
     &[
@@ -49,6 +49,7 @@ const COMMANDS: [&[&str]; 34] = [
         "--script",
         "script.yaml",
     ],
+    &["chat", "--agent", "echo"],
     &["probe", "echo", "--turns", "1"],
     &["doctor"],
     &["log"],

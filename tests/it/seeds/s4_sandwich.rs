@@ -425,9 +425,10 @@ fn section_5_3_available_actions_are_described() {
     assert_eq!(found, expected);
 }
 
-/// The `<example>` of 5.3: at the full tier every action has one, in the form of a reply.
+/// The `<example>` of 5.3: at the full tier every action with a free text has one, in the form of a reply. One of
+/// `update_status` would make the same action in a reply look like a copy of it.
 #[test]
-fn section_5_3_every_action_has_an_example_at_full() {
+fn section_5_3_actions_with_free_text_have_an_example_at_full() {
     let full = prompt("gpt-4o", "architect", &StateDocument::default());
     let expected = [
         "<example><action type=\"save_decision\"><category>character</category><key>pim_lie</key>\
@@ -435,8 +436,6 @@ fn section_5_3_every_action_has_an_example_at_full() {
         "<example><action type=\"write_template\"><template>theme</template><content>\
          <central_theme>Pride and help</central_theme><theme_statement>Pride bakes alone</theme_statement>\
          </content></action></example>",
-        "<example><action type=\"update_status\"><template>protagonist</template>\
-         <status>complete</status></action></example>",
     ];
     let found: Vec<_> = actions_of(&full)
         .lines()

@@ -76,31 +76,31 @@ fn an_action_that_the_person_wrote_is_an_echo() {
 
         assert_eq!(
             refusals(&report),
-            ["action save_decision: it repeats the prompt"],
+            ["action save_decision: the text repeats the prompt"],
             "{format:?}"
         );
     }
 }
 
-/// The full protocols show `midpoint` as an example; the minimal ones do not.
+/// The full list of actions shows `pim_lie` as an example; the minimal one does not.
 #[test]
 fn only_examples_that_were_sent_are_copies() {
-    let reply = "<message>Saved.</message>\n<action type=\"save_decision\"><category>character</category>\
-                 <key>midpoint</key><value>False victory: Pim wins alone</value></action>";
+    let reply = "<message>Saved.</message>\n<action type=\"save_decision\"><value>Help is debt</value>\
+                 <key>pim_lie</key><category>character</category></action>";
     let ask = |model: &str| TurnRequest {
         model: Some(model.to_owned()),
-        ..architect("The midpoint is a false victory.")
+        ..architect("He thinks that help is debt.")
     };
 
     let full = take_foreman_turn(reply, &ask("gpt-4o"));
     assert_eq!(
         refusals(&full),
-        ["action save_decision: its values are copied from an example in the prompt"]
+        ["action save_decision: the values are copied from an example in the prompt"]
     );
 
     let minimal = take_foreman_turn(reply, &ask("llama3.2:3b"));
     assert_eq!(refusals(&minimal), Vec::<String>::new());
-    assert_eq!(minimal.response.actions[0].values["key"], "midpoint");
+    assert_eq!(minimal.response.actions[0].values["key"], "pim_lie");
 }
 
 /// The beat sheet is the template of the example in the prompt, and of many replies.
