@@ -1,6 +1,7 @@
 //! Lists all changes with their next step, their cost, the specs that they touch, and overlaps with other changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -70,6 +71,7 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
     let mut rows = Vec::new();
     let mut reviewer_sessions = Vec::new();
     let mut wanted_specs = Vec::new();
+    let mut last_events = HashMap::new();
     for session in store.sessions()? {
         let events = store.events(&session)?;
         if let Some(change) = reviewed_change(&events) {
@@ -88,6 +90,7 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
             wanted_specs.extend(WantedSpecs::read(workspace, &session, &state));
         }
         rows.push(row);
+        last_events.insert(session, events.last().map(|(at, _)| *at));
     }
 
     if let Ok(repository) = workspace.repository(git) {
@@ -101,7 +104,8 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
         }
     }
 
-    rows.sort_by_key(|row| row.age_seconds);
+    // The time of the last event is more precise than the age in seconds.
+    rows.sort_by_key(|row| Reverse(last_events.get(&row.change).copied().flatten()));
     add_overlaps(&mut rows);
     Ok(rows)
 }
