@@ -18,7 +18,7 @@ pub struct ContainmentFacts {
     pub guard: Result<()>,
     /// Result of a trial with a PID namespace.
     pub namespace: Result<()>,
-    /// True if leftover processes of an agent are found and killed, too.
+    /// True if processes that left the agent's process group are found and killed as well.
     pub orphans: bool,
 }
 

@@ -82,7 +82,7 @@ pub struct WorkOrder {
     pub project_title: String,
     /// Name of the main character; empty if it is not known.
     pub protagonist_name: String,
-    /// Templates of the Story Bible and their status.
+    /// Templates of the novel and their status.
     pub templates: Vec<ArtifactProgress>,
     /// Ids of the registered notebooks, with their roles.
     pub notebooks: IndexMap<String, String>,

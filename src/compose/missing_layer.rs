@@ -19,7 +19,7 @@ pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
     let name = &pack.name;
     let item = given.item.name();
     if let Some(condition) = condition {
-        let message = format!("pack `{name}` takes no {items} here, such as `{item}`");
+        let message = format!("cannot add `{item}`: pack `{name}` takes no {items} here");
         let hint = format!(
             "leave it out; the pack takes {items} when {}",
             condition.text()
@@ -36,7 +36,7 @@ pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
         })
         .map(|other| format!("`{other}`"))
         .collect();
-    let message = format!("pack `{name}` has no layer for {items}, such as `{item}`");
+    let message = format!("cannot add `{item}`: pack `{name}` has no layer for {items}");
     Error::new(ErrorKind::PromptInvalid, message).with_hint(format!(
         "leave it out, or use a pack that takes {items}, such as {}",
         others.join(", ")

@@ -396,10 +396,10 @@ impl AgentSpec {
                     .then(|| "output of kind `text` allows only `exit_codes`".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl if output.text.is_empty() => {
-                Some("`output` has no `text`: the path of the reply in the JSON".to_owned())
+                Some("`output` needs `text`: rules that find the reply in the JSON".to_owned())
             }
             OutputKind::Jsonl if output.last.is_empty() => {
-                Some("`output` has no `final`: the condition of the last event".to_owned())
+                Some("`output` needs `final`: a condition that matches the last event".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl
                 if output.tools.iter().flatten().any(EventCondition::is_empty) =>

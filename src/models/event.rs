@@ -182,7 +182,7 @@ pub struct TurnStart {
     pub format: Format,
     /// Length of the prompt as sent.
     pub prompt_bytes: u64,
-    /// Message of the person, in a pack whose prompts show earlier turns.
+    /// Message of the user, in a pack whose prompts show earlier turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<BlobId>,
     /// Fit report, as JSON.

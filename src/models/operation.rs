@@ -282,7 +282,7 @@ impl<'de> Deserialize<'de> for TurnResult {
         let word = String::deserialize(deserializer)?;
         Self::read(&word).ok_or_else(|| {
             de::Error::custom(format!(
-                "unknown result {word:?}; expected a verdict, FAILED or otherwise"
+                "unknown result `{word}`; expected a verdict, `FAILED` or `otherwise`"
             ))
         })
     }

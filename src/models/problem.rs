@@ -105,7 +105,7 @@ codes! {
     SecondMessage "second_message" Note "several messages were joined",
     SeveralVerdicts "several_verdicts" Warning "the verdicts differ; PASS does not count",
     StrayCloser "stray_closer" Note "a closing tag has no opening tag",
-    UncertainPass "uncertain_pass" Warning "this PASS does not count",
+    UncertainPass "uncertain_pass" Warning "this PASS is uncertain; it was ignored",
     UnclosedMessage "unclosed_message" Note "a message is not closed",
     UnclosedThought "unclosed_thought" Warning "a thought has no closing tag; it ends at the message or with the reply",
     UnknownAttribute "unknown_attribute" Note "a tag has an unknown attribute",
@@ -114,7 +114,7 @@ codes! {
     UnknownTask "unknown_task" Warning "a task status names an unknown task",
     UnopenedThought "unopened_thought" Warning "a thought has no opening tag; all text before its closing tag belongs to it",
     UnreadableMarker "unreadable_marker" Warning "a marker has no readable value",
-    WrongRun "wrong_run" Warning "a verdict does not have the `run` of this turn",
+    WrongRun "wrong_run" Warning "the `run` attribute of a verdict does not match this turn",
     YamlReply "yaml_reply" Note "the reply is written as YAML",
 }
 

@@ -310,6 +310,7 @@ impl Operations {
     pub fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
         let operation = self.find_act(step.operation.as_str())?;
         match &step.refused {
+            // Of the built-in operations, only those that write files refuse a step when it is planned.
             Some(reason) => Ok(step.not_done(format!("cannot write {}: {reason}", step.target))),
             None => operation.run(site, step),
         }

@@ -59,7 +59,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         if value.holds == LayerContent::Knowledge && previous != Some(LayerContent::State) {
             faults.add(
                 place,
-                "the knowledge layer must come right after the state layer, which contains it",
+                "the knowledge layer must directly follow the state layer, in which it is rendered",
             );
         }
 
@@ -206,7 +206,7 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         LayerContent::Text | LayerContent::State | LayerContent::Project | LayerContent::Turn
             if is_elastic =>
         {
-            Some("only history, knowledge and context can be elastic")
+            Some("only history, knowledge, artifacts, files and thoughts can be elastic")
         }
         _ if !is_elastic
             && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) =>

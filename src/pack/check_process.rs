@@ -280,7 +280,7 @@ fn check_layer_condition(
         faults.warn(
             condition.location(),
             format!("`{comparison}` in layer `{layer}` is never true"),
-            "write a number without quotes; docs/reference/packs.md lists the values of facts",
+            "docs/reference/packs.md lists the values of facts; numbers are written without quotes",
         );
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Faults<'a> {
         );
     }
 
-    /// Returns the place of a location in the manifest.
+    /// Converts a YAML location in the manifest to a [`Place`] with file, line and column.
     pub(super) fn place(&self, location: Location) -> Place {
         yaml::place(&self.prose.text, &self.prose.origin, 1, location)
     }

@@ -318,7 +318,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips a span that is content, and notes tags in it that would count elsewhere.
+    /// Skips a span in which tags have no effect, such as a code span. Reports a `QuotedEffect` problem if it contains a tag
+    /// that would take effect outside of it.
     fn skip_content(&mut self, span: Range<usize>) {
         let text = &self.text[span.clone()];
         let mut has_effect = false;

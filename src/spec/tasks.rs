@@ -238,7 +238,7 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
             .filter(|spec| parse_reference(spec).is_none())
         {
             let message = format!(
-                "`{}` of task `{}` is not a requirement",
+                "invalid requirement reference `{}` in task `{}`",
                 shorten(spec),
                 task.id
             );

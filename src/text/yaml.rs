@@ -127,7 +127,7 @@ fn edit_distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Returns the place of a location that [`read`] reported.
+/// Converts a location that [`read`] reported to a [`Place`] with file, line and column.
 #[doc(hidden)]
 #[must_use]
 pub fn place(text: &str, origin: &str, first_line: usize, location: Location) -> Place {

@@ -255,7 +255,8 @@ Examples:
 
 A probe sends ten requests (for a message, an action or a verdict) under three conditions:
 without help, with a reminder of the format, and with an example turn. Each request is a
-recorded turn. After ten replies without help, prompts for that model use the measured rate.
+recorded turn. After ten replies without help, the measured success rate decides whether
+prompts for that model have a reminder of the format and an example.
 
 Exit code: 0 if the probe completed, whatever its result.")]
     Probe(ProbeArgs),

@@ -265,7 +265,7 @@ fn unfinished_prefix(session: &SessionId) -> String {
     format!("{UNFINISHED_PREFIX}{session}~")
 }
 
-/// Replaces a file of the project for a session. Fails if a folder on its path is a symlink.
+/// Like [`write_text`], but names the temporary file after the session, so that [`remove_unfinished`] finds it. Fails if a folder on its path is a symlink.
 pub(in crate::ops) fn replace_file(
     root: &Path,
     relative: &str,

@@ -26,10 +26,10 @@ pub(super) struct TempRepository {
 }
 
 impl TempRepository {
-    /// Creates a temporary repository that can read all objects of the repository `of`. `id` is any object id of it;
-    /// its length shows the hash function.
-    pub(super) fn new(of: &RepositoryFolders, id: &str) -> Result<Self> {
-        Self::make(of, id)
+    /// Creates a temporary repository that can read all objects of `source`. `id` is any object id in
+    /// `source`; its length determines the hash function.
+    pub(super) fn new(source: &RepositoryFolders, id: &str) -> Result<Self> {
+        Self::make(source, id)
             .map_err(|error| failed("cannot create a temporary repository").with_source(error))
     }
 
@@ -37,7 +37,7 @@ impl TempRepository {
         clippy::disallowed_methods,
         reason = "this is the door to git, and the folder is our own"
     )]
-    fn make(of: &RepositoryFolders, id: &str) -> io::Result<Self> {
+    fn make(source: &RepositoryFolders, id: &str) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let git_dir = folder.path().join("git");
         for name in ["git/objects/info", "git/refs", "git/info", "tree"] {
@@ -54,11 +54,11 @@ impl TempRepository {
         fs::write(git_dir.join("info/attributes"), ATTRIBUTES)?;
         fs::write(
             git_dir.join("objects/info/alternates"),
-            quoted(&of.common.join("objects")),
+            quoted(&source.common.join("objects")),
         )?;
         let work_tree = folder.path().join("tree");
-        let mut dir = RepositoryFolders::new(&of.git, &git_dir, &git_dir, &work_tree);
-        dir.borrows_from.push(of.common.clone());
+        let mut dir = RepositoryFolders::new(&source.git, &git_dir, &git_dir, &work_tree);
+        dir.borrows_from.push(source.common.clone());
         Ok(Self { folder, dir })
     }
 

@@ -100,7 +100,10 @@ impl ReviewBase {
         let folder = relative.and_then(Path::to_str).map(str::to_owned);
         folder.ok_or_else(|| {
             let shown = self.root.display().to_string();
-            let message = format!("cannot find `{}` in its repository", shown.escape_debug());
+            let message = format!(
+                "`{}` is outside of its repository, or its path is not UTF-8",
+                shown.escape_debug()
+            );
             Error::new(ErrorKind::NotARepository, message)
         })
     }

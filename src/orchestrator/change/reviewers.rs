@@ -44,7 +44,8 @@ struct Opinion {
     turn: String,
 }
 
-/// Asks several agents in parallel to review a change, and takes a turn of the change with the most severe verdict.
+/// Asks several agents in parallel to review a change, then records one turn of the change, whose verdict is the most
+/// severe of theirs.
 /// After an interruption, agents that have already answered are not called again.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! A conversation with an agent: a session of a pack whose prompts show the earlier turns.
 //!
 //! [`chat_turn`] sends one message and returns the reply with the results of its actions. [`preview_chat`] composes the
-//! prompt that a message would get, and [`enter_mode`] moves a session to another mode.
+//! prompt for a message without sending it, and [`enter_mode`] moves a session to another mode.
 
 mod enter_mode;
 mod preview;

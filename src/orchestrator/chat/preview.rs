@@ -1,4 +1,4 @@
-//! The prompt that a message would get.
+//! Preview of the prompt for a chat message, without sending it.
 
 use super::send::{ChatOptions, chat_request, check_chat_pack};
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub struct ChatPreview {
     pub state_text: String,
 }
 
-/// Composes the prompt that a message would get in the session's current mode. Nothing is sent or recorded.
+/// Composes the prompt for a message in the session's current mode. Nothing is sent or recorded.
 ///
 /// # Errors
 ///

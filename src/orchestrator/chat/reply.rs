@@ -1,4 +1,4 @@
-//! The reply to a message, as a program shows it to a person.
+//! The reply to a message, as a program shows it to the user.
 
 use serde::Serialize;
 
@@ -17,13 +17,13 @@ pub struct ChatReply {
     pub turn: u64,
     /// Name of the agent.
     pub agent: String,
-    /// Text for the person.
+    /// Text shown to the user.
     pub message: String,
     /// Reasoning of the agent, in order.
     pub thinking: Vec<String>,
     /// Actions and updates that the reply asked for, with their results: first refused ones, then those that were tried.
     pub actions: Vec<ActionResult>,
-    /// Contents for targets, as the reply has them.
+    /// Updates in the reply, unmodified.
     pub updates: Vec<Update>,
     /// Mode of the session after the reply.
     pub mode: Mode,

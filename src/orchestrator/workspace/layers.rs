@@ -55,7 +55,7 @@ pub(super) fn shipped_agents() -> Result<Agents> {
     Agents::read(AGENTS, "built-in:data/agents.yaml")
 }
 
-/// Returns definitions without any agent, only with the shipped rules for the names of secret variables.
+/// Returns an empty set of agents with only the built-in name patterns for secret variables.
 pub(super) fn secret_name_rules() -> Agents {
     Agents::default().with_secrets(SECRET_NAMES)
 }

@@ -288,7 +288,7 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             continue;
         }
         if !is_inside(root, &path) {
-            return Err(refuse("is a symlink to a place outside of the project"));
+            return Err(refuse("is a symlink that points outside of the project"));
         }
 
         for name in file::names_in(&path)? {
@@ -302,7 +302,10 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
                 files.push(inner);
             }
         }
-        if depth > MAX_OBEYED_DEPTH || files.len() + pending.len() > MAX_OBEYED_FILES {
+        if depth > MAX_OBEYED_DEPTH {
+            return Err(refuse("contains too many nested folders to trust"));
+        }
+        if files.len() + pending.len() > MAX_OBEYED_FILES {
             return Err(refuse("contains too many files to trust"));
         }
     }
@@ -503,9 +506,7 @@ pub fn check_trust(
             "\n  {file} ({agent} obeys it: it can change commands and where keys are sent)"
         ));
     }
-    let message = format!(
-        "untrusted files: this project wants to use files that you have not trusted:{lines}"
-    );
+    let message = format!("the project uses files that you have not trusted:{lines}");
     let place = if tree == root || untrusted_obeyed.is_empty() {
         String::new()
     } else {
@@ -513,7 +514,7 @@ pub fn check_trust(
     };
     let hint = match &workspace.base {
         Some(base) => format!(
-            "check out {} (the base) and run `agentd trust`; --trust covers the checks alone",
+            "check out the base commit {} and run `agentd trust` there; --trust only applies to checks",
             ops::short_commit(&base.commit)
         ),
         None => format!(

@@ -215,7 +215,7 @@ impl ResponseBuilder<'_> {
                             format!("{verdict} has the `run` attribute of another turn")
                         }
                         RunMatch::Missing if self.context.nonce.is_none() => {
-                            format!("it is unclear if {verdict} is the agent's own verdict")
+                            format!("it is unclear whether {verdict} is the agent's own verdict")
                         }
                         RunMatch::Missing => {
                             format!("{verdict} lacks the `run` attribute of this turn")

@@ -168,7 +168,7 @@ impl StreamReader {
             }
             (TagName::Thinking, true) => {
                 self.inside = Enclosure::Thought { depth: depth - 1 };
-                // If the tags do not pair, the last closing tag ends the thought.
+                // Keep the text from here on: if the outer tag stays unclosed, this closing tag ended the thought.
                 self.hidden = (!unclosed).then(String::new);
                 return true;
             }

@@ -236,7 +236,7 @@ fn review_uses_the_trusted_definitions_of_its_base() {
     for words in [
         "agentd/config.toml",
         "agentd/packs/light/modes/review.md",
-        "--trust covers the checks alone",
+        "--trust only applies to checks",
     ] {
         assert!(
             refused.stderr.contains(words),

@@ -76,7 +76,11 @@ impl SlashCommand {
         let insist = match flags[..] {
             [] => false,
             ["--insist"] if !names.is_empty() => true,
-            _ => return Err(invalid("write `/mode NAME --insist`".to_owned())),
+            ["--insist"] => return Err(invalid("`--insist` needs the name of a mode".to_owned())),
+            [flag, ..] => {
+                let message = format!("unknown option `{flag}`; usage: /mode [NAME [--insist]]");
+                return Err(invalid(message));
+            }
         };
         match names[..] {
             [] => Ok(Self::Mode { name: None, insist }),
@@ -84,7 +88,7 @@ impl SlashCommand {
                 name: Some(name.to_owned()),
                 insist,
             }),
-            _ => Err(invalid("write `/mode NAME`".to_owned())),
+            _ => Err(invalid("`/mode` takes one name".to_owned())),
         }
     }
 }
