@@ -274,7 +274,9 @@ impl StateWriter<'_> {
             ("name", artifact.name.as_str()),
             ("status", artifact.status.name()),
         ];
-        let shows_completed = completed && !artifact.completed.is_empty();
+        let is_complete =
+            artifact.status == ArtifactStatus::Complete && artifact.missing.is_empty();
+        let shows_completed = completed && !is_complete && !artifact.completed.is_empty();
 
         if artifact.status == ArtifactStatus::NotStarted
             || (!shows_completed && artifact.missing.is_empty())

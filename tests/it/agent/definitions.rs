@@ -165,12 +165,12 @@ fn definition_errors_have_a_location_and_a_message() {
         (
             "  a: {argv: [x], output: {kind: json}}",
             3,
-            "`output` has no `text`",
+            "`output` needs `text`",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}}}}}"),
             3,
-            "`output` has no `final`",
+            "`output` needs `final`",
         ),
         (
             &format!("  a: {{argv: [x], {jsonl}, final: {{/type: x}}}}}}"),

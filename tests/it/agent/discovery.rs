@@ -348,7 +348,7 @@ fn instruction_files_of_other_agents_require_trust() {
     .unwrap();
     turn("cursor-agent").fails(
         3,
-        &["`.cursor`, which an agent obeys, is a symlink to a place outside of the project"],
+        &["`.cursor`, which an agent obeys, is a symlink that points outside of the project"],
     );
 }
 

@@ -196,7 +196,7 @@ fn section_8_3_template_is_written_and_completed() {
     take_turn(&project, "architect", &both);
     let state = next_state(&project, "architect");
     assert!(
-        state.contains("<template name=\"Theme\" status=\"complete\">"),
+        state.contains("<template name=\"Theme\" status=\"complete\"/>"),
         "{state}"
     );
 }
