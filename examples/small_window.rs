@@ -12,7 +12,7 @@ fn main() -> Result<()> {
     let draft_for = |model: &str| -> Result<Draft> {
         let request = PromptRequest {
             count: true,
-            ..PromptRequest::new("Where do we stand?").with_model(Catalogue::built_in()?, model)
+            ..PromptRequest::new("What is missing?").with_model(Catalogue::built_in()?, model)
         };
         compose(&pack, &state, &request)
     };

@@ -1,4 +1,4 @@
-//! Figures beside their physical limits, taken in the same run. `cargo bench` prints them; docs/internals/speed.md explains them.
+//! Figures next to their physical limits, taken in the same run. `cargo bench` prints them; docs/internals/speed.md explains them.
 
 #![expect(
     clippy::unwrap_used,

@@ -38,7 +38,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::models::{
     ActionOutcome, ActionResult, Decision, Effect, EffectKind, Event, Mode, OperationId,
-    RejectedEffect, Response, ReviewResult, State, StepResult, TurnResult,
+    RejectedEffect, Response, ReviewResult, State, StepResult, TurnResult, mean_completion,
 };
 use crate::pack::{FactValue, ManifestRule, ModeSpec, NextTarget, Pack, RuleFacts};
 
@@ -431,6 +431,9 @@ pub fn closed_gate<'a>(pack: &'a Pack, state: &State) -> Result<Option<&'a Manif
 /// completed operations.
 pub(crate) fn gate_facts(pack: &Pack, state: &State) -> RuleFacts {
     let progress = &state.progress;
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    // The same figure as in the prompts of the mode.
+    let listed = pack.work_order(mode, &state.document);
     let mut facts = RuleFacts::default()
         .with("turns", count_value(state.turns))
         .with("mode_turns", count_value(state.mode_turns))
@@ -442,10 +445,7 @@ pub(crate) fn gate_facts(pack: &Pack, state: &State) -> RuleFacts {
                 "false"
             },
         )
-        .with(
-            "percent",
-            count_value(u64::from(pack.completion_percent(&state.document))),
-        );
+        .with("percent", count_value(u64::from(mean_completion(&listed))));
 
     if let Some(verdict) = progress.verdict {
         facts = facts.with("verdict", verdict.name());

@@ -248,13 +248,10 @@ pub struct CallEnd {
 /// Cause of a change of the state document that no reply asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ChangeCause {
-    /// A command of the user.
-    Person,
-    /// A file that was edited outside of agentd.
+    /// A file was edited outside of agentd.
     Files,
-    /// The user took back an earlier turn.
-    Undo,
 }
 
 /// Result of an action, as the next prompt shows it.

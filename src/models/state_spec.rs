@@ -168,18 +168,6 @@ pub struct StateChange {
     pub to: Option<Value>,
 }
 
-impl StateChange {
-    /// Returns the change that undoes this one.
-    #[must_use]
-    pub fn reversed(&self) -> Self {
-        Self {
-            path: self.path.clone(),
-            from: self.to.clone(),
-            to: self.from.clone(),
-        }
-    }
-}
-
 impl StateSpec {
     /// Returns the section with a source, and its name; `None` if the pack declares none.
     #[must_use]

@@ -71,7 +71,7 @@ pub use text::ProseText;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
     ActionSpec, ArtifactProgress, ArtifactSpec, Format, Mode, SectionVisibility, StateDocument,
-    StateSpec, Tier, mean_completion,
+    StateSpec, Tier,
 };
 
 /// A loaded and checked process.
@@ -337,12 +337,6 @@ impl Pack {
             .iter()
             .map(|(key, artifact)| progress_of(artifact, key, document))
             .collect()
-    }
-
-    /// Returns the completion in percent over all artifacts.
-    #[must_use]
-    pub fn completion_percent(&self, document: &StateDocument) -> u32 {
-        mean_completion(&self.artifact_progress(document))
     }
 
     /// Returns the rendered list of a mode's actions.

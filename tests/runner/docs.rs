@@ -367,7 +367,7 @@ impl Place {
 const GAP: usize = 100;
 
 /// Returns the lines that a command printed, in the form of a block: lines that differ only in values of one run are
-/// those that are shown, and lines that `…` stands for are left out.
+/// those that are shown, and lines that `…` replaces are omitted.
 ///
 /// Both are aligned at the lowest cost. It is zero if the block is right. If not, the result still has the `…` of the
 /// block, and a line that was reworded is replaced by the printed line most like it.

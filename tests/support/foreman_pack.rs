@@ -11,6 +11,65 @@ use crate::support::{repository, shipped_pack};
 
 pub(crate) const MODES: [&str; 4] = ["architect", "voice_calibration", "director", "editor"];
 
+/// Actions with valid parameters, and the modes of the table in 8.1 that permit them.
+pub(crate) const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
+    (
+        "query_notebook",
+        "<notebook_id>n</notebook_id><query>q</query>",
+        [true, true, true, true],
+    ),
+    (
+        "save_decision",
+        "<category>world</category><key>moons</key><value>two moons</value>",
+        [true, true, true, true],
+    ),
+    (
+        "write_template",
+        "<template>theme</template><content><central_theme>Trust</central_theme></content>",
+        [true, false, false, false],
+    ),
+    (
+        "update_status",
+        "<template>theme</template><status>in_progress</status>",
+        [true, true, false, false],
+    ),
+    (
+        "start_tournament",
+        "<passage>She waits.</passage>",
+        [false, true, false, false],
+    ),
+    (
+        "select_winner",
+        "<tournament_id>t</tournament_id><variant_id>a</variant_id><reason>r</reason>",
+        [false, true, false, false],
+    ),
+    (
+        "generate_bundle",
+        "<tournament_id>t</tournament_id>",
+        [false, true, false, false],
+    ),
+    (
+        "generate_scaffold",
+        "<chapter>1</chapter><scene>2</scene><title>The bell</title>",
+        [false, false, true, false],
+    ),
+    (
+        "write_scene",
+        "<scaffold_id>s</scaffold_id><target>scene_1</target>",
+        [false, false, true, false],
+    ),
+    (
+        "run_health_check",
+        "<scope>scene</scope>",
+        [false, false, true, true],
+    ),
+    (
+        "apply_edit",
+        "<target>scene_1</target><original>a</original><replacement>b</replacement>",
+        [false, false, false, true],
+    ),
+];
+
 /// A real model of each tier, the largest first.
 pub(crate) const MODEL_OF_TIER: [&str; 3] = ["gpt-4o", "deepseek-chat", "llama3.2:3b"];
 

@@ -47,7 +47,6 @@ pub fn chat_turn(
     };
     let report = take_turn(context, driver.as_ref(), &request)?;
 
-    // A follow-up call for actions that the pack marks with `answers` belongs here, before the reply is built.
     ChatReply::from_report(pack, report)
 }
 

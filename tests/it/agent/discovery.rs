@@ -42,8 +42,8 @@ impl Machine {
 
     /// Returns the agents of the five modes.
     fn modes(&self) -> Vec<String> {
-        let told = self.run(&["doctor", "--json"]).json();
-        let modes = told["agents"]["modes"].as_array().unwrap().clone();
+        let printed = self.run(&["doctor", "--json"]).json();
+        let modes = printed["agents"]["modes"].as_array().unwrap().clone();
         modes
             .iter()
             .map(|mode| mode["agent"].as_str().unwrap_or("none").to_owned())
@@ -57,7 +57,7 @@ const CODEX: (&str, &str) = ("codex", "echo codex-cli 0.165.0");
 #[test]
 fn doctor_lists_agents_with_version_and_support() {
     let machine = machine(&[CLAUDE, CODEX, ("gemini", "echo broken >&2; exit 3")]);
-    let told = machine.run(&["doctor", "--json"]).json();
+    let printed = machine.run(&["doctor", "--json"]).json();
     let shown = |agent: &Value| {
         json!([
             agent["name"],
@@ -67,7 +67,7 @@ fn doctor_lists_agents_with_version_and_support() {
         ])
     };
 
-    let present: Vec<Value> = told["agents"]["present"]
+    let present: Vec<Value> = printed["agents"]["present"]
         .as_array()
         .unwrap()
         .iter()
@@ -204,14 +204,14 @@ fn empty_path_entry_does_not_search_the_current_folder() {
         fs::Permissions::from_mode(0o755),
     )
     .unwrap();
-    let told = machine
+    let printed = machine
         .project
         .command(&["doctor", "--json"])
         .env("PATH", "::.")
         .output()
         .unwrap();
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    assert_eq!(told["agents"]["present"], json!([]));
+    let printed: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!(printed["agents"]["present"], json!([]));
 }
 
 #[test]
@@ -364,12 +364,13 @@ fn doctor_does_not_run_project_commands() {
         .project
         .write("agentd/agents.yaml", definition.to_string());
 
-    let told = machine.run(&["doctor"]);
+    let printed = machine.run(&["doctor"]);
     assert!(
-        told.stdout
+        printed
+            .stdout
             .contains("evil version unknown: not run, because the project defines this agent"),
         "{}",
-        told.stdout
+        printed.stdout
     );
     assert!(!canary.exists());
 }
@@ -382,12 +383,12 @@ fn unknown_agent_is_reported_by_doctor_and_prompt() {
         "format = 1\n[modes.plan]\nagent = \"gemni\"\n",
     );
 
-    let told = machine.run(&["doctor"]);
-    assert_eq!(told.code, 1);
+    let printed = machine.run(&["doctor"]);
+    assert_eq!(printed.code, 1);
     assert!(
-        told.stdout.contains("plan: gemni (unknown agent)"),
+        printed.stdout.contains("plan: gemni (unknown agent)"),
         "{}",
-        told.stdout
+        printed.stdout
     );
 
     let shown = machine.run(&["prompt", "plan", "x", "--agent", "gemeni"]);

@@ -90,7 +90,7 @@ impl Bench {
         &self,
         turns: &[ScriptedCall<'_>],
         model: Option<&str>,
-        told: &mut dyn FnMut(&ProbeTurn),
+        printed: &mut dyn FnMut(&ProbeTurn),
     ) -> agentd::Result<ProbeReport> {
         let driver = Scripted::read(&script(turns), "script.yaml").unwrap();
         let drivers = Drivers::default();
@@ -108,7 +108,7 @@ impl Bench {
         };
         probe_agent(&context, &driver, &wanted, &mut |asked, _, all| {
             assert_eq!(all, turns.len());
-            told(asked);
+            printed(asked);
         })
     }
 

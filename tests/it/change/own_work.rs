@@ -1,4 +1,4 @@
-//! An agent that reviews its own work: the run says so, once, whoever chose the agent.
+//! An agent that reviews its own work: the run warns once, however the agent was chosen.
 
 use crate::support::change_project::Stage;
 

@@ -114,8 +114,8 @@ fn doctor_reports_the_containment() {
         "{facts}"
     );
 
-    let told = project.run(&["doctor"]).ok();
-    let heads = told
+    let printed = project.run(&["doctor"]).ok();
+    let heads = printed
         .lines()
         .filter_map(|line| line.get(..10))
         .map(str::trim)
@@ -134,10 +134,10 @@ fn doctor_reports_the_containment() {
             "if killed",
             "ledger"
         ],
-        "{told}"
+        "{printed}"
     );
     assert!(
-        told.contains("\nguard      yes: all processes of an agent end with its call\n"),
-        "{told}"
+        printed.contains("\nguard      yes: all processes of an agent end with its call\n"),
+        "{printed}"
     );
 }

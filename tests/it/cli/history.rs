@@ -100,12 +100,12 @@ fn log_lists_the_turns() {
         ]
     );
 
-    let told: Vec<_> = rows
+    let printed: Vec<_> = rows
         .iter()
         .map(|row| [row[0], row[2], row[3], row[4]])
         .collect();
     assert_eq!(
-        told,
+        printed,
         [
             ["a/1", "plan", "planner", "ok"],
             ["a/2", "challenge", "critic", "ok"],
@@ -150,7 +150,7 @@ fn log_lists_the_turns() {
 #[test]
 fn show_prints_a_turn_and_its_parts() {
     let project = project();
-    let told = project.run(&["show", "a/1"]).ok();
+    let printed = project.run(&["show", "a/1"]).ok();
 
     for words in [
         "turn       a/1\n",
@@ -162,13 +162,13 @@ fn show_prints_a_turn_and_its_parts() {
         "done       wrote agentd/changes/a/proposal.md\n",
         "next       challenge\n",
     ] {
-        assert!(told.contains(words), "{words:?} is not in:\n{told}");
+        assert!(printed.contains(words), "{words:?} is not in:\n{printed}");
     }
 
-    let told = project.run(&["show", "last"]).ok();
+    let printed = project.run(&["show", "last"]).ok();
     assert!(
-        told.contains("turn       b/1\n") && told.contains("output     out of luck\n"),
-        "{told}"
+        printed.contains("turn       b/1\n") && printed.contains("output     out of luck\n"),
+        "{printed}"
     );
     assert_eq!(
         project.run(&["show", "b", "--reply"]).ok(),

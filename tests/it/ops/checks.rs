@@ -91,14 +91,15 @@ impl CheckFolders {
 #[test]
 fn checks_pass_by_exit_code_and_output_keeps_its_order() {
     let place = CheckFolders::new();
-    let told = RefCell::new(Vec::new());
+    let printed = RefCell::new(Vec::new());
     let commands = [
         "echo one; echo two >&2; echo three",
         "echo $GREETING; exit 3",
         "cat; pwd; test ! -t 0",
     ];
     let checks = place.run(&commands.map(CheckCommand::new), &|command, check| {
-        told.borrow_mut()
+        printed
+            .borrow_mut()
             .push((command.run.clone(), check.map(|check| check.end)));
     });
     let ends = [
@@ -125,9 +126,16 @@ fn checks_pass_by_exit_code_and_output_keeps_its_order() {
 
     assert!(!all_passed(&checks), "one failed");
 
-    let told: Vec<Option<CheckEnd>> = told.into_inner().into_iter().map(|(_, end)| end).collect();
+    let printed: Vec<Option<CheckEnd>> = printed
+        .into_inner()
+        .into_iter()
+        .map(|(_, end)| end)
+        .collect();
     let expected: Vec<Option<CheckEnd>> = ends.iter().flat_map(|end| [None, Some(*end)]).collect();
-    assert_eq!(told, expected, "the start and the end of each are reported");
+    assert_eq!(
+        printed, expected,
+        "the start and the end of each are reported"
+    );
 }
 
 #[test]

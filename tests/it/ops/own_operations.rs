@@ -215,7 +215,7 @@ fn turn_runs_registered_operations() {
     assert_eq!(details, [("bell.ring", "rang"), ("till.close", "closed")]);
 }
 
-/// An action is an order of its own, not a new value of an earlier one; the same order twice counts once.
+/// Each action is a separate request, not a new value of an earlier one; an identical request counts once.
 #[test]
 fn actions_with_different_values_are_all_run() {
     let jot = |content: &str| {

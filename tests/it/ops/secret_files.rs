@@ -38,10 +38,10 @@ fn secret_file_names_are_refused() {
         project.write(name, format!("KEY={CANARY}\n"));
         for flag in ["--file", "--artifact"] {
             let args = ["prompt", "plan", "Go", flag, name];
-            let told = project
+            let printed = project
                 .run(&args)
                 .fails(3, &["usually holds secrets", "--force-secret-files"]);
-            assert!(!told.contains(CANARY), "{name}");
+            assert!(!printed.contains(CANARY), "{name}");
         }
 
         let forced = project

@@ -404,10 +404,10 @@ fn layer_that_names_the_nonce_keeps_working() {
             "  - {id: instructions",
             &format!("{layer}  - {{id: instructions"),
         );
-    let told = "The run is {{NONCE}}: `<review run=\"{{NONCE}}\">{{VERDICTS}}</review>`.";
+    let printed = "The run is {{NONCE}}: `<review run=\"{{NONCE}}\">{{VERDICTS}}</review>`.";
     project
         .write("agentd/packs/letters/pack.yaml", pack)
-        .write("agentd/packs/letters/run.md", told);
+        .write("agentd/packs/letters/run.md", printed);
     let prompt = |mode: &str| {
         project
             .run(&["prompt", mode, "Go", "--pack", "letters"])

@@ -219,13 +219,13 @@ proptest! {
         wrap in select(Wrap::ALL.to_vec()),
         first in proptest::option::of(select(ReviewResult::ALL.to_vec())),
         second in proptest::option::of(select(ReviewResult::ALL.to_vec())),
-        told in any::<bool>(),
+        printed in any::<bool>(),
     ) {
         let inside = pieces.concat();
         let line = |verdict: Option<ReviewResult>| {
             verdict.map_or_else(|| "Looked at it.".to_owned(), |verdict| format!("<review>{verdict}</review>"))
         };
-        let sent = if told { vec![inside.as_str()] } else { vec![] };
+        let sent = if printed { vec![inside.as_str()] } else { vec![] };
         let plain = verdict(&format!("{}\n\n{}\n", line(first), line(second)), &sent);
         let reply = format!("{}\n\n{}\n\n{}\n", line(first), wrap.around(&inside), line(second));
         let found = verdict(&reply, &sent);
@@ -239,7 +239,7 @@ proptest! {
         // After a quote of the prompt, a verdict may count as part of it. Then the other remains,
         // but never PASS.
         let other = [Ok(first), Ok(second)].contains(&found) && found != Ok(Some(ReviewResult::Pass));
-        let own = told && (found == Ok(first.max(second)) || other);
+        let own = printed && (found == Ok(first.max(second)) || other);
 
         // The result may become doubtful or more severe, but never milder.
         let severer = found.as_ref().ok().copied().flatten() > plain.as_ref().ok().copied().flatten().max(Some(ReviewResult::Pass));

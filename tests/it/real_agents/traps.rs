@@ -123,7 +123,7 @@ fn trap_3_path_after_an_at_sign_is_text() {
     });
 }
 
-/// claude treats a prompt that starts with a slash as one of its own commands, and calls no model.
+/// claude treats a prompt that starts with a slash as a command, and calls no model.
 #[test]
 fn trap_4_prompt_that_starts_with_a_slash_is_text() {
     for_each_agent(|cli| {
@@ -266,8 +266,11 @@ fn trap_9_refused_edit_is_not_a_failure() {
             "Access denied",
             "patch rejected",
         ];
-        let told = stage.server.requests()[1]["extra"].to_string();
-        assert!(told.contains(refusals[cli as usize]), "{cli:?}: {told}");
+        let printed = stage.server.requests()[1]["extra"].to_string();
+        assert!(
+            printed.contains(refusals[cli as usize]),
+            "{cli:?}: {printed}"
+        );
     });
 }
 

@@ -214,7 +214,7 @@ fn s1_r3_each_phase_follows_its_focus() {
     let run = whole_change(&project);
     assert_eq!(run.code, 0, "{}", run.stderr);
 
-    let told = |turn: u64, words: &[&str]| {
+    let printed = |turn: u64, words: &[&str]| {
         let prompt = prompt(&project, &format!("greet/{turn}"));
         let system = prompt.system_prompt().to_lowercase();
         for word in words {
@@ -227,7 +227,7 @@ fn s1_r3_each_phase_follows_its_focus() {
     let is_archived = |name: &str| archived.iter().any(|path| path.ends_with(name));
 
     // plan: proposal, specs and tasks, with Mermaid and JSON Schema.
-    told(
+    printed(
         1,
         &[
             "proposal.md",
@@ -245,12 +245,12 @@ fn s1_r3_each_phase_follows_its_focus() {
     );
 
     // challenge: a technical review of the plan for consistency and gaps.
-    let challenge = told(2, &["technical", "consisten", "gap"]);
+    let challenge = printed(2, &["technical", "consisten", "gap"]);
     assert!(artifact_content(&challenge, "proposal.md").contains("Greet the world"));
     assert!(is_archived("CHALLENGE.md"));
 
     // implement: by tasks, with tests, and progress in IMPLEMENTATION.md.
-    told(
+    printed(
         3,
         &[
             "- [ ] 1.1 greet the world",
@@ -268,12 +268,12 @@ fn s1_r3_each_phase_follows_its_focus() {
     assert!(record.contains("| 1.1 | COMPLETED | yes |"), "{record}");
 
     // review: verified by checks, with the diff; security and quality.
-    let review = told(4, &["test", "security", "quality"]);
+    let review = printed(4, &["test", "security", "quality"]);
     assert!(artifact_content(&review, "checks.md").contains("Hello, Ada!"));
     assert!(artifact_content(&review, "changes.diff").contains("+echo \"Hello, ${1:-world}!\""));
 
     // archive: changelog, final specs, cleanup.
-    let archive = told(5, &["changelog", "spec", "clean"]);
+    let archive = printed(5, &["changelog", "spec", "clean"]);
     assert!(artifact_content(&archive, "REVIEW.md").contains("Met."));
     assert!(
         project

@@ -258,13 +258,17 @@ fn scenario_transitioning_system_prompts_to_xml() {
         "the template of the phase is in it"
     );
 
-    let told = [
+    let printed = [
         "ANTHROPIC_API_KEY",
         "CLAUDE_CODE_DISABLE_ATTACHMENTS",
         "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
         "DISABLE_AUTOUPDATER",
     ];
-    assert!(told.iter().all(|name| got.environment.contains_key(*name)));
+    assert!(
+        printed
+            .iter()
+            .all(|name| got.environment.contains_key(*name))
+    );
 
     let foreign: Vec<&String> = got
         .environment

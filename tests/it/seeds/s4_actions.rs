@@ -4,66 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::TestProject;
-use crate::support::foreman_pack::{MODES, parsed, state_of};
-
-/// Actions with valid parameters, and the modes of the table in 8.1 that permit them.
-const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
-    (
-        "query_notebook",
-        "<notebook_id>n</notebook_id><query>q</query>",
-        [true, true, true, true],
-    ),
-    (
-        "save_decision",
-        "<category>world</category><key>moons</key><value>two moons</value>",
-        [true, true, true, true],
-    ),
-    (
-        "write_template",
-        "<template>theme</template><content><central_theme>Trust</central_theme></content>",
-        [true, false, false, false],
-    ),
-    (
-        "update_status",
-        "<template>theme</template><status>in_progress</status>",
-        [true, true, false, false],
-    ),
-    (
-        "start_tournament",
-        "<passage>She waits.</passage>",
-        [false, true, false, false],
-    ),
-    (
-        "select_winner",
-        "<tournament_id>t</tournament_id><variant_id>a</variant_id><reason>r</reason>",
-        [false, true, false, false],
-    ),
-    (
-        "generate_bundle",
-        "<tournament_id>t</tournament_id>",
-        [false, true, false, false],
-    ),
-    (
-        "generate_scaffold",
-        "<chapter>1</chapter><scene>2</scene><title>The bell</title>",
-        [false, false, true, false],
-    ),
-    (
-        "write_scene",
-        "<scaffold_id>s</scaffold_id><target>scene_1</target>",
-        [false, false, true, false],
-    ),
-    (
-        "run_health_check",
-        "<scope>scene</scope>",
-        [false, false, true, true],
-    ),
-    (
-        "apply_edit",
-        "<target>scene_1</target><original>a</original><replacement>b</replacement>",
-        [false, false, false, true],
-    ),
-];
+use crate::support::foreman_pack::{ACTIONS, MODES, parsed, state_of};
 
 /// Actions that are carried out. The others are refused as not available yet.
 const AVAILABLE: [&str; 3] = ["save_decision", "write_template", "update_status"];

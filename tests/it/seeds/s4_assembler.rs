@@ -1,7 +1,9 @@
 //! Universal Agent Instruction Architecture, sections 9 and 10.1 and Appendices B and D: models, budgets, the assembler.
 
-use agentd::compose::{AssemblyConfig, Counter, PromptAssembler, budgets};
-use agentd::models::{Mode, Reliability, StateDocument, Tier, TokenizerSpec};
+use agentd::compose::{AssemblyConfig, Counter, PromptAssembler, WorkOrder, budgets};
+use agentd::models::{
+    ArtifactProgress, ArtifactStatus, Mode, Reliability, StateDocument, Tier, TokenizerSpec,
+};
 use agentd::{ErrorKind, Pack, SearchPath};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -342,6 +344,29 @@ fn section_10_1_max_conversation_turns() {
         .assemble(&none, &work, &work.history, "Go on.", None)
         .unwrap();
     assert!(!prompt.contains("## CONVERSATION HISTORY"));
+}
+
+/// The typed work order of 10.1 gives the session state that 10.1 generates.
+#[test]
+fn section_10_1_typed_work_order() {
+    let order = WorkOrder {
+        project_title: "The Last Starship".to_owned(),
+        protagonist_name: "Elena Vance".to_owned(),
+        templates: vec![ArtifactProgress {
+            name: "Theme".to_owned(),
+            status: ArtifactStatus::Complete,
+            ..ArtifactProgress::default()
+        }],
+        notebooks: IndexMap::from([("nb_1".to_owned(), "world_building".to_owned())]),
+    };
+    let prompt = prompt("gpt-4o", "architect", &order.into());
+    assert_eq!(
+        state_of(&prompt),
+        "<session_state>\n  <current_mode>ARCHITECT</current_mode>\n  <completion_pct>100</completion_pct>\n  \
+         <project>\n    <title>The Last Starship</title>\n    <protagonist>Elena Vance</protagonist>\n  </project>\n  \
+         <work_order>\n    <template name=\"Theme\" status=\"complete\"/>\n  </work_order>\n  \
+         <notebooks>\n    <notebook id=\"nb_1\" role=\"world_building\"/>\n  </notebooks>\n</session_state>"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use agentd::parse::{self, Grammar, ReplyContext};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::foreman_pack::{MODES, pack, prompt};
+use crate::support::foreman_pack::{ACTIONS, MODES, pack, prompt};
 use crate::support::read_data;
 
 fn grammar(mode: &str) -> Grammar {
@@ -233,66 +233,6 @@ fn section_7_3_nested_tag_errors_are_parsed_best_effort() {
     );
     assert!(response.actions.is_empty());
 }
-
-/// The table of section 8.1: the parameters of a valid request and the modes that permit it, in the
-/// order of `MODES`.
-const ACTIONS: [(&str, &str, [bool; 4]); 11] = [
-    (
-        "query_notebook",
-        "<notebook_id>a</notebook_id><query>b</query>",
-        [true, true, true, true],
-    ),
-    (
-        "save_decision",
-        "<category>world</category><key>a</key><value>b</value>",
-        [true, true, true, true],
-    ),
-    (
-        "write_template",
-        "<template>theme</template><content>{\"a\": 1}</content>",
-        [true, false, false, false],
-    ),
-    (
-        "update_status",
-        "<template>theme</template><status>complete</status>",
-        [true, true, false, false],
-    ),
-    (
-        "start_tournament",
-        "<passage>a storm</passage>",
-        [false, true, false, false],
-    ),
-    (
-        "select_winner",
-        "<tournament_id>t1</tournament_id><variant_id>v2</variant_id><reason>r</reason>",
-        [false, true, false, false],
-    ),
-    (
-        "generate_bundle",
-        "<tournament_id>t1</tournament_id>",
-        [false, true, false, false],
-    ),
-    (
-        "generate_scaffold",
-        "<chapter>1</chapter><scene>2</scene><title>t</title>",
-        [false, false, true, false],
-    ),
-    (
-        "write_scene",
-        "<scaffold_id>s1</scaffold_id><target>scene_1</target>",
-        [false, false, true, false],
-    ),
-    (
-        "run_health_check",
-        "<scope>scene</scope>",
-        [false, false, true, true],
-    ),
-    (
-        "apply_edit",
-        "<target>scene_1</target><original>a</original><replacement>b</replacement>",
-        [false, false, false, true],
-    ),
-];
 
 /// Sections 8.1 and 8.3: each action is accepted in the modes that permit it and refused in the
 /// others.

@@ -219,24 +219,24 @@ fn plan_is_checked_as_a_whole() {
     ];
     assert_eq!(check_plan(&whole), []);
 
-    let told = |files: &[(&str, &str)]| -> Vec<String> {
+    let printed = |files: &[(&str, &str)]| -> Vec<String> {
         check_plan(files)
             .iter()
             .map(|(file, fault)| format!("{file}:{}: {}", fault.line, fault.message))
             .collect()
     };
     assert_eq!(
-        told(&whole[..1]),
+        printed(&whole[..1]),
         ["tasks.md:1: the plan has no file tasks.md"]
     );
     assert_eq!(
-        told(&whole[1..]),
+        printed(&whole[1..]),
         ["proposal.md:1: the plan has no file proposal.md"]
     );
 
     // The report of a later phase is not part of a plan.
     assert_eq!(
-        told(&[&whole[..], &[("CHALLENGE.md", "")]].concat()),
+        printed(&[&whole[..], &[("CHALLENGE.md", "")]].concat()),
         [""; 0]
     );
 
@@ -245,17 +245,23 @@ fn plan_is_checked_as_a_whole() {
         "tasks.md:3: `1.1` names `login#R3`, but the spec has no such requirement",
         "tasks.md:3: `1.1` names spec `logout`, which is not in the plan",
     ];
-    assert_eq!(told(&[whole[0], whole[1], ("tasks.md", &other)]), expected);
+    assert_eq!(
+        printed(&[whole[0], whole[1], ("tasks.md", &other)]),
+        expected
+    );
 
     let renamed = [whole[0], ("specs/log-in.md", &login), ("tasks.md", TASKS)];
     let expected = [
         "specs/log-in.md:2: the id differs from the file name: expected `log-in`",
         "tasks.md:3: `1.1` names spec `login`, which is not in the plan",
     ];
-    assert_eq!(told(&renamed), expected);
+    assert_eq!(printed(&renamed), expected);
 
     let twice = [whole[0], whole[1], whole[1], whole[2]];
-    assert_eq!(told(&twice), ["specs/login.md:1: duplicate spec `login`"]);
+    assert_eq!(
+        printed(&twice),
+        ["specs/login.md:1: duplicate spec `login`"]
+    );
 }
 
 #[test]

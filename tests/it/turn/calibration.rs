@@ -123,12 +123,12 @@ fn three_single_request_calls_calibrate_the_count() {
         "measurements belong to one agent"
     );
 
-    let told = project
+    let printed = project
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"])
         .stderr;
     assert!(
-        told.contains("measured   1.00 × our count + ") && told.contains("(3 samples)"),
-        "{told}"
+        printed.contains("measured   1.00 × our count + ") && printed.contains("(3 samples)"),
+        "{printed}"
     );
 }
 
@@ -167,10 +167,10 @@ fn truncated_prompt_is_warned_about_and_not_a_sample() {
     assert!(run.stderr.contains(warning), "{}", run.stderr);
 
     let report = run.report();
-    let told = report["report"]["warnings"][0].as_str().unwrap();
+    let printed = report["report"]["warnings"][0].as_str().unwrap();
     assert!(
-        told.starts_with(warning)
-            && told.ends_with("the prompt may have been truncated before it reached the model")
+        printed.starts_with(warning)
+            && printed.ends_with("the prompt may have been truncated before it reached the model")
     );
 
     let found = measured(&project, "llama3.2:3b");
@@ -263,17 +263,17 @@ fn measured_reliability_replaces_only_an_estimate() {
     };
 
     (0..9).for_each(|_| probe("llama3.2:3b", true));
-    let (has_example, told) = prompt();
+    let (has_example, printed) = prompt();
     assert!(
         has_example
-            && told.contains("xml        low (guessed; measure it with `agentd probe AGENT`)"),
-        "{told}"
+            && printed.contains("xml        low (guessed; measure it with `agentd probe AGENT`)"),
+        "{printed}"
     );
 
     probe("llama3.2:3b", true);
-    let (has_example, told) = prompt();
+    let (has_example, printed) = prompt();
     let words = "very_high (measured: 10 of 10 probe turns correct)";
-    assert!(!has_example && told.contains(words), "{told}");
+    assert!(!has_example && printed.contains(words), "{printed}");
     assert!(
         project
             .run(&["models", "show", "llama3.2:3b"])
@@ -315,9 +315,9 @@ fn measured_reliability_replaces_only_an_estimate() {
     );
     write(&project.user_folder().join("config.toml"), settings);
 
-    let (has_example, told) = prompt();
+    let (has_example, printed) = prompt();
     assert!(
-        has_example && told.contains("xml        low (from the settings)"),
-        "{told}"
+        has_example && printed.contains("xml        low (from the settings)"),
+        "{printed}"
     );
 }

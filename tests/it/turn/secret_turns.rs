@@ -497,7 +497,7 @@ fn assert_no_line(bytes: &[u8], place: &str) {
 /// Output of a running agent is in a file. The next run removes the file of a killed run.
 #[test]
 fn canary_is_absent_after_a_crash_and_a_resume() {
-    for (point, agent, told) in [
+    for (point, agent, printed) in [
         ("replied", "ends", "recovered the reply of a/1"),
         ("recorded", "hangs", "the call of a/1 is lost"),
     ] {
@@ -534,7 +534,7 @@ fn canary_is_absent_after_a_crash_and_a_resume() {
         }
 
         let resumed = run(&project, &["resume"]);
-        assert!(resumed.stderr.contains(told), "{}", resumed.stderr);
+        assert!(resumed.stderr.contains(printed), "{}", resumed.stderr);
 
         resumed.ok();
         let runs = project.root().join(".agentd/calls");

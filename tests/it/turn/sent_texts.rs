@@ -106,7 +106,7 @@ fn only_examples_that_were_sent_are_copies() {
 /// The beat sheet is the template of the example in the prompt, and of many replies.
 #[test]
 fn a_status_of_the_beat_sheet_is_accepted_at_every_tier() {
-    let reply = "<message>The beats stand.</message>\n\
+    let reply = "<message>The beats are done.</message>\n\
                  <action type=\"update_status\"><template>beat_sheet</template><status>complete</status></action>\n\
                  <action type=\"update_status\"><template>theme</template><status>in_progress</status>\
                  <missing>[\"theme_statement\"]</missing></action>";

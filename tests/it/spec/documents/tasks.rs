@@ -11,7 +11,7 @@ const TASKS: &str = "# Tasks\n\n## 1. Store\n- [x] 1.1 Keep names\n  - file: src
 #[test]
 fn tasks_are_parsed_with_their_references() {
     let read = Tasks::read(TASKS);
-    let told: Vec<_> = read
+    let printed: Vec<_> = read
         .tasks
         .iter()
         .map(|task| (task.id.as_str(), task.text.as_str(), task.done, task.line))
@@ -22,7 +22,7 @@ fn tasks_are_parsed_with_their_references() {
         ("2.1", "Ask for it", true, 20),
         ("2.1.1", "Twice", false, 26),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(printed, expected);
 
     let [keep, passwords, ask, twice] = read.tasks.as_slice() else {
         panic!()

@@ -204,7 +204,7 @@ fn text_with_a_wrong_hash_is_not_returned() {
     }
 }
 
-/// Returns all that a ledger tells of what happened; an error if something of it was edited.
+/// Returns everything that a ledger records; an error if any of it was edited.
 fn read_history(root: &Path) -> Result<String, String> {
     let words = |error: agentd::Error| {
         assert_eq!(error.kind(), ErrorKind::LedgerUnusable, "{error:?}");
@@ -215,7 +215,7 @@ fn read_history(root: &Path) -> Result<String, String> {
     if !faults.is_empty() {
         return Err(faults.join("\n"));
     }
-    let mut told = format!(
+    let mut printed = format!(
         "{:?}",
         store
             .turns(&TurnQuery {
@@ -225,18 +225,18 @@ fn read_history(root: &Path) -> Result<String, String> {
             .map_err(words)?
     );
     for name in ["a", "b"].map(session) {
-        told += &format!("{:?}", store.events(&name).map_err(words)?);
-        told += &format!(
+        printed += &format!("{:?}", store.events(&name).map_err(words)?);
+        printed += &format!(
             "{:?}",
             store.spent(&BudgetScope::Session(&name)).map_err(words)?
         );
     }
 
-    told += &format!("{:?}", store.usage(None).map_err(words)?);
+    printed += &format!("{:?}", store.usage(None).map_err(words)?);
     for text in TEXTS.into_iter().chain([LONG]) {
-        told += &format!("{:?}", store.blob(&blob_id(text)).map_err(words)?);
+        printed += &format!("{:?}", store.blob(&blob_id(text)).map_err(words)?);
     }
-    Ok(told)
+    Ok(printed)
 }
 
 /// For any changed byte of the file, the history is returned unchanged or not at all.

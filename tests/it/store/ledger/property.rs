@@ -140,19 +140,19 @@ fn take(store: &dyn Store, leases: &mut Vec<Lease>, step: &Step, now: u64) -> St
 /// Returns the whole content of a store.
 fn read_all(store: &dyn Store) -> Vec<String> {
     let sessions: Vec<SessionId> = SESSIONS.map(session).into();
-    let mut told = vec![
+    let mut printed = vec![
         format!("{:?}", store.held()),
         format!("{:?}", store.usage(None)),
     ];
     for newest in [0, 2, usize::MAX] {
-        told.push(format!(
+        printed.push(format!(
             "{:?}",
             store.turns(&TurnQuery {
                 session: None,
                 newest
             })
         ));
-        told.push(format!(
+        printed.push(format!(
             "{:?}",
             store.turns(&TurnQuery {
                 session: sessions.first(),
@@ -162,14 +162,14 @@ fn read_all(store: &dyn Store) -> Vec<String> {
     }
 
     for session in &sessions {
-        told.push(format!("{:?}", store.events(session)));
-        told.push(format!("{:?}", store.usage(Some(session))));
-        told.push(format!("{:?}", store.spent(&BudgetScope::Session(session))));
+        printed.push(format!("{:?}", store.events(session)));
+        printed.push(format!("{:?}", store.usage(Some(session))));
+        printed.push(format!("{:?}", store.spent(&BudgetScope::Session(session))));
     }
 
-    told.extend(RUNS.map(|run| format!("{:?}", store.spent(&BudgetScope::Run(run)))));
-    told.extend(TEXTS.map(|text| format!("{:?}", store.blob(&blob_id(text)))));
-    told
+    printed.extend(RUNS.map(|run| format!("{:?}", store.spent(&BudgetScope::Run(run)))));
+    printed.extend(TEXTS.map(|text| format!("{:?}", store.blob(&blob_id(text)))));
+    printed
 }
 
 proptest! {

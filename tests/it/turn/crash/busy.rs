@@ -15,15 +15,15 @@ use crate::support::{Run, did_not_run};
 fn one_of_sixteen_processes_takes_the_turn() {
     let stage = Stage::new();
     stage.steps(&[&stage.await_release(), "reply"]);
-    let (told, results) = mpsc::channel();
+    let (printed, results) = mpsc::channel();
     let results: Vec<_> = thread::scope(|scope| {
         for _ in 0..16 {
-            let told = told.clone();
+            let printed = printed.clone();
             let mut command = stage.command(&[&TURN[..], &["--json"]].concat(), "");
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            scope.spawn(move || told.send(Run::from(command.output().unwrap())).unwrap());
+            scope.spawn(move || printed.send(Run::from(command.output().unwrap())).unwrap());
         }
-        drop(told);
+        drop(printed);
         // No process waits for the holder of the session.
         let first: Vec<_> = results.iter().take(15).collect();
         stage.release();

@@ -18,21 +18,21 @@ pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
         "id": format!("resp_{}", asked.number), "object": "response", "created_at": 1_700_000_000,
         "status": "in_progress", "model": asked.model, "output": [], "error": null, "incomplete_details": null,
     });
-    let mut told = OutputBuilder::default();
-    told.push_event("response.created", json!({"response": head}));
-    told.push_event("response.in_progress", json!({"response": head}));
+    let mut printed = OutputBuilder::default();
+    printed.push_event("response.created", json!({"response": head}));
+    printed.push_event("response.in_progress", json!({"response": head}));
     if !reply.thinking.is_empty() {
-        told.thought(&reply.thinking, asked.number);
+        printed.thought(&reply.thinking, asked.number);
     }
     if !reply.text.is_empty() {
-        told.message(reply, asked.number);
+        printed.message(reply, asked.number);
     }
     for (index, tool) in reply.tools.iter().enumerate() {
-        told.tool(tool, &format!("{}_{index}", asked.number));
+        printed.tool(tool, &format!("{}_{index}", asked.number));
     }
 
     let mut whole = head;
-    whole["output"] = told.output.clone().into();
+    whole["output"] = printed.output.clone().into();
     whole["usage"] = usage;
     let reason = match reply.stop {
         Stop::End => None,
@@ -53,10 +53,10 @@ pub(crate) fn answer(reply: &Reply, asked: RequestPosition<'_>) -> Answer {
     } else {
         "response.completed"
     };
-    told.push_event(name, json!({"response": whole}));
+    printed.push_event(name, json!({"response": whole}));
     Answer {
         whole,
-        events: told.events,
+        events: printed.events,
     }
 }
 

@@ -210,7 +210,7 @@ impl Script {
         *played += 1;
         let mut reply = reply.clone();
         if reply.text.contains(NONCE) {
-            let nonce = find_nonce(body).ok_or(format!("{NONCE}, and the request tells none"))?;
+            let nonce = find_nonce(body).ok_or(format!("{NONCE}, but the request has none"))?;
             reply.text = reply.text.replace(NONCE, nonce.as_str());
         }
 
