@@ -92,7 +92,7 @@ fn custom_operation_is_run() {
     assert_eq!(
         printed_in_project("custom_operation"),
         "new ticket: Checkout shows an empty page\n\
-         I have printed the team.\n\
+         I have told the team.\n\
          tracker.create: created ticket 17\n"
     );
 }
