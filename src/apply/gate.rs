@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::gate_facts;
 use crate::error::Result;
-use crate::models::{ArtifactProgress, State};
+use crate::models::{ArtifactProgress, Mode, State};
 use crate::pack::{Pack, Rule};
 
 /// Fact with the status of an artifact.
@@ -37,28 +37,27 @@ pub struct GateCondition {
     pub missing: Vec<String>,
 }
 
-/// Returns the gate of the state's mode, condition by condition; `None` for a mode without a gate.
+/// Returns the gate of a mode, condition by condition; `None` for a mode without a gate.
 ///
 /// # Errors
 ///
 /// `UnknownMode`.
-pub fn gate_checklist(pack: &Pack, state: &State) -> Result<Option<GateChecklist>> {
-    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+pub fn gate_checklist(pack: &Pack, state: &State, mode: &Mode) -> Result<Option<GateChecklist>> {
     let Some(gate) = &pack.mode(mode)?.gate else {
         return Ok(None);
     };
 
     let facts = gate_facts(pack, state);
-    let artifacts = pack.work_order(mode, &state.document);
+    let artifacts = pack.artifact_progress(&state.document);
     let conditions = gate.conjuncts().into_iter().map(|rule| {
         let holds = rule.holds(&facts);
         let artifact = find_artifact(&rule, &artifacts);
         let missing = artifact
             .filter(|_| !holds)
-            .map(|found| missing_fields(pack, found));
+            .map(|artifact| missing_fields(pack, artifact));
         GateCondition {
             rule: rule.to_string(),
-            artifact: artifact.map(|found| found.name.clone()),
+            artifact: artifact.map(|artifact| artifact.name.clone()),
             holds,
             missing: missing.unwrap_or_default(),
         }
@@ -82,13 +81,16 @@ fn find_artifact<'a>(
 
 /// Returns the fields that an artifact lacks: all required ones if the state lists none.
 fn missing_fields(pack: &Pack, artifact: &ArtifactProgress) -> Vec<String> {
-    if !artifact.missing.is_empty() || !artifact.completed.is_empty() {
+    let mut specs = pack.artifacts.values();
+    let Some(spec) = specs.find(|spec| spec.title == artifact.name) else {
         return artifact.missing.clone();
-    }
-    let mut declared = pack.artifacts.values();
-    let declared = declared.find(|spec| spec.title == artifact.name);
-    let fields = declared.into_iter().flat_map(|spec| spec.fields.values());
-    fields.map(|field| field.title.clone()).collect()
+    };
+    let lists_fields = !artifact.missing.is_empty() || !artifact.completed.is_empty();
+    spec.fields
+        .iter()
+        .filter(|(name, _)| !lists_fields || artifact.missing.contains(name))
+        .map(|(_, field)| field.title.clone())
+        .collect()
 }
 
 impl GateChecklist {

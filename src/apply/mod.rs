@@ -198,8 +198,8 @@ pub fn take_reply(
 
 /// Returns the event of entering the next mode or of ending the session; `None` to stay in the mode.
 ///
-/// The session stays as long as the last reply has a fault, an effect has no result or has failed, questions are open, or
-/// the gate is closed.
+/// The session stays as long as the last reply has a fault, an effect has no result or has failed, questions are open, the
+/// user went back to the mode, or the gate is closed.
 ///
 /// # Errors
 ///
@@ -211,7 +211,8 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
 
     let settled =
         progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
-    if !settled || state.ended.is_some() || !progress.questions.is_empty() {
+    let is_open = state.ended.is_none() && progress.questions.is_empty() && !state.is_held;
+    if !settled || !is_open {
         return Ok(None);
     }
 

@@ -135,7 +135,9 @@ impl Parameter {
     pub fn known_value(&self, text: &str) -> Option<&str> {
         let word = text
             .trim_matches(|c: char| c.is_whitespace() || matches!(c, '`' | '*' | '_' | '"' | '\''));
-        let is_word = |known: &String| known.eq_ignore_ascii_case(word);
+        let plain = |text: &str| text.replace([' ', '-'], "_").to_ascii_lowercase();
+        let word = plain(word);
+        let is_word = |known: &String| plain(known) == word;
 
         if let Some(value) = self.one_of.iter().find(|known| is_word(known)) {
             return Some(value);
@@ -191,7 +193,7 @@ mod tests {
     fn a_value_is_known_in_any_case_by_an_alias_and_in_markdown() {
         let severity: Parameter = serde_json::from_value(json!({
             "type": "string",
-            "enum": ["critical", "major", "minor"],
+            "enum": ["critical", "major", "minor", "not_started"],
             "aliases": {"critical": ["blocker", "blocking"], "minor": ["nit"]},
         }))
         .unwrap();
@@ -204,6 +206,8 @@ mod tests {
             ("**Minor**", "minor"),
             ("Blocker", "critical"),
             ("*nit*", "minor"),
+            ("not started", "not_started"),
+            ("Not-Started", "not_started"),
         ] {
             assert_eq!(severity.known_value(text), Some(value), "{text:?}");
         }

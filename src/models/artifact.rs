@@ -1,5 +1,7 @@
 //! Artifacts that a pack declares in its `artifacts.yaml`: documents with required fields.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +47,23 @@ pub struct ArtifactRecord {
     /// Texts of the fields; items of a list are lines that start with `- `.
     #[serde(default)]
     pub fields: IndexMap<String, String>,
+    /// Fields whose text the user wrote. A reply does not replace it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub edited: BTreeSet<String>,
     /// Last status that the agent or the user declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<ArtifactStatus>,
+}
+
+/// Returns a heading for comparison: in lower case, without a percentage at its end.
+#[must_use]
+pub fn heading_key(title: &str) -> String {
+    let title = title.trim();
+    let without_percent = title
+        .strip_suffix("%)")
+        .and_then(|rest| rest.rfind('(').map(|at| &rest[..at]))
+        .unwrap_or(title);
+    without_percent.trim().to_lowercase()
 }
 
 impl ArtifactField {
@@ -125,6 +141,7 @@ impl ArtifactSpec {
             (0, 0, Some(declared)) => declared,
             (0, _, _) => ArtifactStatus::NotStarted,
             (_, 0, Some(ArtifactStatus::Complete)) => ArtifactStatus::Complete,
+            (_, 0, Some(ArtifactStatus::InProgress)) => ArtifactStatus::InProgress,
             (_, 0, _) => ArtifactStatus::DraftReady,
             (_, _, Some(ArtifactStatus::DraftReady)) => ArtifactStatus::DraftReady,
             _ => ArtifactStatus::InProgress,

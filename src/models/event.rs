@@ -20,6 +20,11 @@ pub enum Event {
         #[expect(missing_docs, reason = "the name says it all")]
         mode: Mode,
     },
+    /// The user went back to a mode. The session stays in it until the user leaves it.
+    Returned {
+        #[expect(missing_docs, reason = "the name says it all")]
+        mode: Mode,
+    },
     /// The user left a mode although its gate was closed.
     GateSkipped {
         /// The mode that was left.
@@ -138,6 +143,7 @@ impl Event {
             Self::Intended { intent, .. } => intent.content.iter().collect(),
             Self::Settled { settlement, .. } => settlement.report.iter().collect(),
             Self::Entered { .. }
+            | Self::Returned { .. }
             | Self::GateSkipped { .. }
             | Self::Described { .. }
             | Self::StateChanged { .. }

@@ -60,8 +60,8 @@ mod usage;
 pub use action::{Action, ActionSpec, Parameter, Returns, ValueKind};
 pub use agent::AgentName;
 pub use artifact::{
-    ArtifactField, ArtifactProgress, ArtifactRecord, ArtifactSpec, ArtifactStatus, list_item,
-    mean_completion,
+    ArtifactField, ArtifactProgress, ArtifactRecord, ArtifactSpec, ArtifactStatus, heading_key,
+    list_item, mean_completion,
 };
 pub use block::{CacheZone, MessageRole, PromptPart, PromptSegment, RetentionClass};
 pub use call_outcome::CallOutcome;

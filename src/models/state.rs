@@ -49,9 +49,12 @@ pub struct State {
     pub action_results: Vec<ActionResult>,
     /// Notes of the user, in order.
     pub notes: Vec<String>,
-    /// Gates that people skipped, in order.
+    /// Gates that the user skipped, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<String>,
+    /// True if the user went back to the current mode, so that only the user leaves it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_held: bool,
     /// Result of the previous mode.
     pub left: Option<PreviousMode>,
 }
@@ -162,6 +165,10 @@ impl State {
     fn apply_event(&mut self, event: &Event) {
         match event {
             Event::Entered { mode } => self.enter_mode(mode),
+            Event::Returned { mode } => {
+                self.enter_mode(mode);
+                self.is_held = true;
+            }
             Event::GateSkipped { risk, .. } => self.risks.push(risk.clone()),
             Event::Described { work } => self.document = (**work).clone(),
             Event::StateChanged { changes, .. } => {
@@ -256,6 +263,7 @@ impl State {
         self.approved = false;
         self.fruitless = 0;
         self.mode_turns = 0;
+        self.is_held = false;
         self.done.clear();
         self.progress = Progress::default();
         // Entering a mode reopens a session that has ended.

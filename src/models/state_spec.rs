@@ -264,7 +264,10 @@ impl FieldType {
             Self::Text => scalar_schema(),
             Self::Number => json!({"type": "number"}),
             Self::Boolean => json!({"type": "boolean"}),
-            Self::Words => json!({"type": "array", "items": {"type": "string"}}),
+            Self::Words => json!({
+                "type": ["array", "string"],
+                "items": {"type": "string"},
+            }),
             Self::List(list) => list.json_schema(),
         }
     }
@@ -334,6 +337,7 @@ fn knowledge_schema() -> Value {
                 "category": {"type": "string"},
                 "key": {"type": "string"},
                 "value": {"type": "string"},
+                "source": {"type": "string"},
             },
             "required": ["category", "key", "value"],
             "additionalProperties": false,

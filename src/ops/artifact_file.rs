@@ -6,7 +6,7 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::models::{ArtifactField, ArtifactSpec, list_item};
+use crate::models::{ArtifactField, ArtifactSpec, heading_key, list_item};
 use crate::text::markdown::{LineKind, markdown_lines};
 
 /// Level of the headings of fields.
@@ -40,10 +40,7 @@ pub(super) fn write_artifact(
     current: Option<&str>,
     texts: &IndexMap<String, String>,
 ) -> Result<String, String> {
-    let new_file = format!(
-        "---\nartifact: {key}\ntitle: {}\n---\n\n# {}\n",
-        spec.title, spec.title
-    );
+    let new_file = format!("---\nartifact: {key}\n---\n\n# {}\n", spec.title);
     let mut file = current.unwrap_or(&new_file).to_owned();
     for (name, field) in &spec.fields {
         if let Some(text) = texts.get(name) {
@@ -72,24 +69,33 @@ pub(super) fn write_artifact(
 ///
 /// A message for a value that is neither a text, a number, nor a list of these.
 pub(super) fn field_text(field: &ArtifactField, value: &Value) -> Result<String, String> {
+    let is_list = field.at_least.is_some();
     let text = match value {
         Value::Array(items) => return list_text(items),
+        // A single item in a tag, such as `<rule>…</rule>`.
+        Value::Object(fields) if is_list && fields.len() == 1 => {
+            return fields
+                .values()
+                .next()
+                .map_or(Ok(String::new()), |items| field_text(field, items));
+        }
         value => single_text(value)?,
     };
-    if field.at_least.is_none() {
+    if !is_list {
         return Ok(text);
     }
 
     if let Ok(Value::Array(items)) = serde_json::from_str(&text) {
         return list_text(&items);
     }
-    let has_items = text.lines().any(|line| list_item(line).is_some());
-    if has_items {
-        return Ok(text);
-    }
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let has_items = text.lines().any(|line| list_item(line).is_some());
     Ok(lines
-        .map(|line| format!("- {line}"))
+        .map(|line| match list_item(line) {
+            Some(item) => format!("- {item}"),
+            None if has_items => format!("  {line}"),
+            None => format!("- {line}"),
+        })
         .collect::<Vec<_>>()
         .join("\n"))
 }
@@ -105,7 +111,7 @@ fn list_text(items: &[Value]) -> Result<String, String> {
 
 fn single_text(value: &Value) -> Result<String, String> {
     match value {
-        Value::String(text) => Ok(text.trim().to_owned()),
+        Value::String(text) => Ok(text.replace("\r\n", "\n").trim().to_owned()),
         Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
         Value::Array(_) | Value::Object(_) | Value::Null => {
             Err("a text or a list of texts is expected".to_owned())
@@ -155,21 +161,11 @@ fn split_sections(text: &str) -> Vec<FileSection<'_>> {
 
 /// Returns the field that a heading names.
 fn find_field<'s>(spec: &'s ArtifactSpec, title: &str) -> Option<&'s str> {
-    let wanted = plain_title(title);
+    let wanted = heading_key(title);
     spec.fields
         .iter()
-        .find(|(_, field)| plain_title(&field.title) == wanted)
+        .find(|(_, field)| heading_key(&field.title) == wanted)
         .map(|(name, _)| name.as_str())
-}
-
-/// Returns a title for comparison: in lower case, without a percentage at its end.
-fn plain_title(title: &str) -> String {
-    let title = title.trim();
-    let without_percent = title
-        .strip_suffix("%)")
-        .and_then(|rest| rest.rfind('(').map(|at| &rest[..at]))
-        .unwrap_or(title);
-    without_percent.trim().to_lowercase()
 }
 
 /// Returns the file with the text of one field replaced, or added after the fields that come before it.
@@ -213,13 +209,14 @@ fn with_field(
     format!("{}\n\n{heading}\n\n{body}\n{gap}{after}", before.trim_end())
 }
 
-/// Escapes headings of level 1 and 2 in a text, so that they do not start a section.
+/// Escapes headings of level 1 and 2 in a text with a backslash, so that they do not start a section. A line that looks
+/// like an escaped heading gets one more backslash.
 fn escape_headings(text: &str) -> String {
     map_lines(text, |line| {
         let is_heading = matches!(line.kind, LineKind::Heading(level, _) if level <= FIELD_LEVEL);
-        let needs_escape = is_heading || line.text.starts_with("\\#");
-        if needs_escape {
-            format!("\\{}", line.text.trim_start())
+        let (indent, rest) = line.text.split_at(line.indent());
+        if is_heading || (!line.is_code() && is_escaped_heading(rest)) {
+            format!("{indent}\\{rest}")
         } else {
             line.text.to_owned()
         }
@@ -229,13 +226,18 @@ fn escape_headings(text: &str) -> String {
 /// Reverses [`escape_headings`].
 fn unescape_headings(text: &str) -> String {
     map_lines(text, |line| {
-        let unescaped = line
-            .text
-            .strip_prefix('\\')
-            .filter(|rest| rest.starts_with('#') || rest.starts_with("\\#"))
-            .filter(|_| !line.is_code());
-        unescaped.unwrap_or(line.text).to_owned()
+        let (indent, rest) = line.text.split_at(line.indent());
+        if !line.is_code() && is_escaped_heading(rest) {
+            format!("{indent}{}", &rest[1..])
+        } else {
+            line.text.to_owned()
+        }
     })
+}
+
+/// Returns true for backslashes before a `#`.
+fn is_escaped_heading(text: &str) -> bool {
+    text.starts_with('\\') && text.trim_start_matches('\\').starts_with('#')
 }
 
 fn map_lines(
@@ -281,7 +283,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             file,
-            "---\nartifact: theme\ntitle: Theme\n---\n\n# Theme\n\n## Question\n\nCan she trust?\n\n\
+            "---\nartifact: theme\n---\n\n# Theme\n\n## Question\n\nCan she trust?\n\n\
              ## Answer (50 %)\n\nYes.\n"
         );
     }
@@ -317,6 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn every_text_reads_back_as_it_was_written() {
+        for text in [
+            "  ## Indented\nmore",
+            "\\# escaped\n\\\\## twice",
+            "```\n\\# in code\n## also\n```\nafter",
+            "- one\n  ## in an item",
+        ] {
+            let text = text.trim();
+            let file = write_artifact("theme", &spec(), None, &texts(&[("question", text)]));
+            let fields = read_artifact(&spec(), &file.unwrap());
+            assert_eq!(fields["question"], text);
+        }
+    }
+
+    #[test]
     fn unclosed_fence_is_refused() {
         let current = "## Answer\n\nYes.\n";
         let written = write_artifact(
@@ -333,12 +350,20 @@ mod tests {
         let rules = &spec().fields["rules"];
         let text = field_text(rules, &serde_json::json!(["one", "two\nlines", 3])).unwrap();
         assert_eq!(text, "- one\n- two\n  lines\n- 3");
-        for same in ["[\"one\", \"two\"]", "one\ntwo\n", "- one\n- two"] {
+        for same in [
+            "[\"one\", \"two\"]",
+            "one\ntwo\n",
+            "- one\n- two",
+            "1. one\n   2. two",
+            "\n      - one\r\n      - two\n",
+        ] {
             let text = field_text(rules, &serde_json::json!(same)).unwrap();
             assert_eq!(text, "- one\n- two", "{same:?}");
         }
         assert!(spec().fields["rules"].is_filled_by(&text));
         assert!(!spec().fields["rules"].is_filled_by("- one\n- TBD"));
-        assert!(field_text(rules, &serde_json::json!({"a": 1})).is_err());
+        let tags = serde_json::json!({"rule": ["one", "two"]});
+        assert_eq!(field_text(rules, &tags).unwrap(), "- one\n- two");
+        assert!(field_text(rules, &serde_json::json!({"a": 1, "b": 2})).is_err());
     }
 }

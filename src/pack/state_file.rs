@@ -12,12 +12,16 @@ use super::manifest::Manifest;
 use super::search_path::{Prose, SearchPath};
 use crate::error::ErrorKind;
 use crate::models::{
-    ArtifactSpec, Mode, SectionSource, SectionSpec, SectionVisibility, StateSpec, paths,
+    ArtifactSpec, Mode, SectionSource, SectionSpec, SectionVisibility, StateSpec, heading_key,
+    paths,
 };
 use crate::text::yaml::{self, WithPlace};
 
 /// Pseudo-field of a section that holds artifacts: the list of completed fields.
 const COMPLETED: &str = "completed";
+
+/// Keys of a state document that are not sections with fields.
+const RESERVED_SECTIONS: [&str; 4] = ["artifacts", "history", "knowledge", "mode"];
 
 /// Format of `state.yaml`, with the places of its parts.
 #[derive(Debug, Deserialize)]
@@ -186,6 +190,12 @@ impl FileChecker<'_, '_, '_> {
         let location = section.referenced;
         let spec = &section.value;
         self.check_element(location, name);
+        if RESERVED_SECTIONS.contains(&name) && spec.holds.is_none() {
+            self.add(
+                location,
+                format!("`{name}` is reserved and cannot be a section"),
+            );
+        }
         for field in spec.fields.keys() {
             self.check_element(location, field);
         }
@@ -280,6 +290,12 @@ impl FileChecker<'_, '_, '_> {
             );
         }
 
+        if spec.title.contains('\n') {
+            self.add(
+                location,
+                format!("the title of artifact `{name}` must be one line"),
+            );
+        }
         for mode in &spec.modes {
             if !manifest.modes.contains_key(mode) {
                 self.add(location, format!("pack.yaml has no mode `{mode}`"));
@@ -316,7 +332,7 @@ impl FileChecker<'_, '_, '_> {
                     format!("field `{field}` needs a title of one line"),
                 );
             }
-            if !titles.insert(described.title.to_lowercase()) {
+            if !titles.insert(heading_key(&described.title)) {
                 self.add(
                     location,
                     format!("two fields have the title {:?}", described.title),

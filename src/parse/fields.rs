@@ -462,6 +462,7 @@ fn value_from_text(
             .parse::<bool>()
             .ok()
             .map(Value::from),
+        ValueKind::Array if text.is_empty() => Some(Value::Array(Vec::new())),
         ValueKind::Array | ValueKind::Object if text.starts_with('<') => {
             read_nested(kind, items, text, depth)
         }
@@ -473,7 +474,8 @@ fn value_from_text(
     }
 }
 
-/// Reads a list or an object written as tags: one per item or field.
+/// Reads a list or an object written as tags: one per item or field. An inner object whose tags all have the same name,
+/// such as `<rule>…</rule><rule>…</rule>`, is a list.
 fn read_nested(
     kind: ValueKind,
     items: Option<ValueKind>,
@@ -484,10 +486,8 @@ fn read_nested(
         return None;
     }
 
-    let mut list = Vec::new();
-    let mut object = Map::new();
+    let mut fields: Vec<(&str, Value)> = Vec::new();
     let mut rest = text;
-
     while !rest.is_empty() {
         let field = read_field(rest)?;
         let (inner, _) = unwrap_text(field.value);
@@ -498,19 +498,23 @@ fn read_nested(
             items.unwrap_or(ValueKind::String)
         };
         let value = value_from_text(inner_kind, None, &inner, depth + 1)?;
-        match kind {
-            ValueKind::Array => list.push(value),
-            _ if object.insert(field.name.to_owned(), value).is_some() => return None,
-            _ => {}
-        }
+        fields.push((field.name, value));
         rest = field.rest.trim_start();
     }
 
-    Some(if kind == ValueKind::Array {
-        Value::from(list)
-    } else {
-        Value::from(object)
-    })
+    let has_one_name = fields.windows(2).all(|pair| pair[0].0 == pair[1].0);
+    let is_inner_list = depth > 0 && fields.len() > 1 && has_one_name;
+    if kind == ValueKind::Array || is_inner_list {
+        return Some(fields.into_iter().map(|(_, value)| value).collect());
+    }
+
+    let number = fields.len();
+    let object: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    // A name that occurs twice is ambiguous.
+    (object.len() == number).then_some(Value::Object(object))
 }
 
 /// Converts a value to a type; `None` if the value does not fit the type.
@@ -676,6 +680,15 @@ mod tests {
             read(ValueKind::Object, "<a>1</a><a>2</a>"),
             None,
             "a key twice"
+        );
+        assert_eq!(
+            read(ValueKind::Object, "<a><i>1</i><i>2</i></a>"),
+            Some(json!({"a": ["1", "2"]}))
+        );
+        assert_eq!(
+            read(ValueKind::Object, "<a><i>1</i><j>3</j><i>2</i></a>"),
+            None,
+            "an inner key twice"
         );
         assert_eq!(
             read(ValueKind::Array, "<i>a</i><i>b</i>"),

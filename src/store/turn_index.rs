@@ -83,6 +83,7 @@ pub(super) fn index_event(
 ) -> Result<()> {
     match event {
         Event::Entered { .. }
+        | Event::Returned { .. }
         | Event::GateSkipped { .. }
         | Event::Described { .. }
         | Event::StateChanged { .. }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::artifact_write::find_artifact;
-use super::state_step::{parse_input, record_change};
+use super::state_step::{StateEffect, record_change, run_state_step};
 use crate::error::Result;
 use crate::models::{ArtifactStatus, OperationId, StepResult};
 use crate::ops::{Act, Operation, Site, Step};
@@ -26,15 +26,18 @@ impl Operation for ArtifactStatusSet {
 
 impl Act for ArtifactStatusSet {
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        Ok(match declare_status(site, step) {
-            Ok(result) => result,
-            Err(reason) => step.not_done(reason),
-        })
+        Ok(run_state_step(
+            step,
+            |input: &StatusInput| &input.artifact,
+            |input| declare_status(site, &input),
+        ))
     }
 }
 
-fn declare_status(site: &Site<'_>, step: &Step) -> std::result::Result<StepResult, String> {
-    let input: StatusInput = parse_input(step)?;
+fn declare_status(
+    site: &Site<'_>,
+    input: &StatusInput,
+) -> std::result::Result<StateEffect, String> {
     let document = site.document()?;
     let key = &input.artifact;
     let spec = find_artifact(site, key)?;
@@ -46,20 +49,22 @@ fn declare_status(site: &Site<'_>, step: &Step) -> std::result::Result<StepResul
     }
 
     let mut record = document.artifacts.get(key).cloned().unwrap_or_default();
-    let missing = spec.progress(&record).missing;
-    if status == ArtifactStatus::Complete && !missing.is_empty() {
+    record.declared = Some(status);
+    let progress = spec.progress(&record);
+    if progress.status != status {
+        let missing = match progress.missing.as_slice() {
+            [] => String::new(),
+            missing => format!(": missing {}", missing.join(", ")),
+        };
+        let computed = progress.status.name();
         return Err(format!(
-            "`{key}` is not complete: missing {}",
-            missing.join(", ")
+            "`{key}` is {computed}, not {}{missing}",
+            status.name()
         ));
     }
 
-    record.declared = Some(status);
-    let computed = spec.progress(&record).status;
-    let change = record_change(document, key, &record);
-    let mut result = step
-        .done(format!("{key} is {}", computed.name()))
-        .with_changes(vec![change]);
-    result.target = key.clone();
-    Ok(result)
+    Ok(StateEffect {
+        detail: format!("{key} is {}", status.name()),
+        change: record_change(document, key, &record),
+    })
 }

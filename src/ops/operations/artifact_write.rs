@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::state_step::{parse_input, record_change};
+use super::state_step::{StateEffect, record_change, run_state_step};
 use crate::error::Result;
 use crate::models::{ArtifactRecord, ArtifactSpec, OperationId, StepResult};
 use crate::ops::artifact_file::{field_text, read_artifact, write_artifact};
@@ -14,7 +14,7 @@ use crate::ops::{Act, Operation, Site, Step};
 /// Writes fields of an artifact into its file.
 ///
 /// The merge is three-way and per field: the base is the text that the ledger has, the two sides are the file and the
-/// request. A field that the user has edited since is kept, and the request's text is reported as a conflict.
+/// request. A text that the user wrote, now or before an earlier turn, is kept, and the request is reported as a conflict.
 pub(crate) struct ArtifactWrite;
 
 /// Input of the operation.
@@ -32,30 +32,30 @@ impl Operation for ArtifactWrite {
 
 impl Act for ArtifactWrite {
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        Ok(match write_fields(site, step) {
-            Ok(result) => result,
-            Err(reason) => step.not_done(reason),
-        })
+        Ok(run_state_step(
+            step,
+            |input: &WriteInput| &input.artifact,
+            |input| write_fields(site, &input),
+        ))
     }
 }
 
-fn write_fields(site: &Site<'_>, step: &Step) -> std::result::Result<StepResult, String> {
-    let input: WriteInput = parse_input(step)?;
+fn write_fields(site: &Site<'_>, input: &WriteInput) -> std::result::Result<StateEffect, String> {
     let document = site.document()?;
     let key = &input.artifact;
     let spec = find_artifact(site, key)?;
     let Some(path) = &spec.file else {
         return Err(format!("artifact `{key}` has no file"));
     };
-    let texts = requested_texts(spec, &input.content)?;
+    let requested = requested_texts(spec, &input.content)?;
 
-    let record = document.artifacts.get(key).cloned().unwrap_or_default();
+    let mut record = document.artifacts.get(key).cloned().unwrap_or_default();
     let current = read_project_text(site.root, path).map_err(|error| error.to_string())?;
     let in_file = read_artifact(spec, current.as_deref().unwrap_or_default());
-    let merged = merge_fields(&record, &in_file, texts);
+    let merged = merge_fields(&record, &in_file, requested.texts);
     if merged.accepted.is_empty() {
         return Err(format!(
-            "you edited {} in {path}; the text of the reply was not written",
+            "kept the user's text of {} in {path}; nothing was written",
             merged.conflicts.join(", ")
         ));
     }
@@ -65,22 +65,23 @@ fn write_fields(site: &Site<'_>, step: &Step) -> std::result::Result<StepResult,
         write_text(site.root, path, &file).map_err(|error| error.to_string())?;
     }
 
-    // Other fields are recorded when the next turn reads the file, without the user's secrets.
-    let mut new = record;
-    new.fields.extend(merged.accepted.clone());
     let names: Vec<&str> = merged.accepted.keys().map(String::as_str).collect();
     let mut detail = format!("wrote {} in {path}", names.join(", "));
     if !merged.conflicts.is_empty() {
-        detail.push_str(&format!(
-            "; kept your text of {}",
-            merged.conflicts.join(", ")
-        ));
+        let kept = merged.conflicts.join(", ");
+        detail.push_str(&format!("; kept the user's text of {kept}"));
+    }
+    if !requested.unknown.is_empty() {
+        let unknown = requested.unknown.join(", ");
+        detail.push_str(&format!("; no such field: {unknown}"));
     }
 
-    let change = record_change(document, key, &new);
-    let mut result = step.done(detail).with_changes(vec![change]);
-    result.target = key.clone();
-    Ok(result)
+    // Other fields are recorded when the next turn reads the file, without the user's secrets.
+    record.fields.extend(merged.accepted);
+    Ok(StateEffect {
+        detail,
+        change: record_change(document, key, &record),
+    })
 }
 
 /// Returns an artifact of the pack.
@@ -95,32 +96,42 @@ pub(super) fn find_artifact<'a>(
     })
 }
 
-/// Returns the texts of the requested fields, all of which must exist.
+/// Requested fields: the texts of known ones, and the names of others.
+struct RequestedFields {
+    texts: IndexMap<String, String>,
+    unknown: Vec<String>,
+}
+
+/// Returns the requested fields. At least one of them must exist.
 fn requested_texts(
     spec: &ArtifactSpec,
     content: &Map<String, Value>,
-) -> std::result::Result<IndexMap<String, String>, String> {
-    let mut texts = IndexMap::new();
+) -> std::result::Result<RequestedFields, String> {
+    let mut requested = RequestedFields {
+        texts: IndexMap::new(),
+        unknown: Vec::new(),
+    };
     for (name, value) in content {
         let Some(field) = spec.fields.get(name) else {
-            let known: Vec<&str> = spec.fields.keys().map(String::as_str).collect();
-            return Err(format!(
-                "unknown field `{name}`; expected {}",
-                known.join(", ")
-            ));
+            requested.unknown.push(name.clone());
+            continue;
         };
         let text =
             field_text(field, value).map_err(|message| format!("field `{name}`: {message}"))?;
         if text.is_empty() {
             return Err(format!("field `{name}` is empty"));
         }
-        texts.insert(name.clone(), text);
+        requested.texts.insert(name.clone(), text);
     }
 
-    if texts.is_empty() {
-        return Err("no field is given".to_owned());
+    if requested.texts.is_empty() {
+        let known: Vec<&str> = spec.fields.keys().map(String::as_str).collect();
+        return Err(match requested.unknown.first() {
+            Some(name) => format!("unknown field `{name}`; expected {}", known.join(", ")),
+            None => format!("no field is given; expected {}", known.join(", ")),
+        });
     }
-    Ok(texts)
+    Ok(requested)
 }
 
 /// Requested fields, divided into those to write and those that the user has edited.
@@ -142,8 +153,9 @@ fn merge_fields(
     for (name, text) in requested {
         let base = record.fields.get(&name);
         let current = in_file.get(&name);
-        let is_unedited = current == base || current == Some(&text);
-        if is_unedited {
+        let is_same = current == Some(&text);
+        let is_of_the_user = record.edited.contains(&name) || current != base;
+        if is_same || !is_of_the_user {
             merged.accepted.insert(name, text);
         } else {
             merged.conflicts.push(name);

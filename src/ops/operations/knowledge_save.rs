@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::state_step::parse_input;
+use super::state_step::{StateEffect, run_state_step};
 use crate::error::Result;
 use crate::models::{KnowledgeEntry, OperationId, StateChange, StepResult};
 use crate::ops::{Act, Operation, Site, Step};
@@ -31,15 +31,15 @@ impl Operation for KnowledgeSave {
 
 impl Act for KnowledgeSave {
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        Ok(match save_entry(site, step) {
-            Ok(result) => result,
-            Err(reason) => step.not_done(reason),
-        })
+        Ok(run_state_step(
+            step,
+            |input: &SaveInput| input.key.trim(),
+            |input| save_entry(site, input),
+        ))
     }
 }
 
-fn save_entry(site: &Site<'_>, step: &Step) -> std::result::Result<StepResult, String> {
-    let input: SaveInput = parse_input(step)?;
+fn save_entry(site: &Site<'_>, input: SaveInput) -> std::result::Result<StateEffect, String> {
     let document = site.document()?;
     let key = input.key.trim();
     if key.is_empty() || key.chars().count() > MAX_KEY_CHARS || key.contains('\n') {
@@ -66,12 +66,12 @@ fn save_entry(site: &Site<'_>, step: &Step) -> std::result::Result<StepResult, S
     };
 
     let value = |entry: &KnowledgeEntry| serde_json::to_value(entry).ok();
-    let change = StateChange {
-        path: format!("knowledge.{key}"),
-        from: earlier.and_then(value),
-        to: value(&entry),
-    };
-    let mut result = step.done(detail).with_changes(vec![change]);
-    result.target = key.to_owned();
-    Ok(result)
+    Ok(StateEffect {
+        detail,
+        change: StateChange {
+            path: format!("knowledge.{key}"),
+            from: earlier.and_then(value),
+            to: value(&entry),
+        },
+    })
 }

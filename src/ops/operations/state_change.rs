@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::state_step::parse_input;
+use super::state_step::{StateEffect, run_state_step};
 use crate::error::Result;
 use crate::models::{FieldType, ListSpec, OperationId, StateChange, StepResult};
 use crate::ops::{Act, Operation, Site, Step};
@@ -41,19 +41,19 @@ impl Operation for StateOperation {
 
 impl Act for StateOperation {
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        Ok(match change_state(*self, site, step) {
-            Ok(result) => result,
-            Err(reason) => step.not_done(reason),
-        })
+        Ok(run_state_step(
+            step,
+            |input: &ChangeInput| &input.path,
+            |input| change_state(*self, site, input),
+        ))
     }
 }
 
 fn change_state(
     operation: StateOperation,
     site: &Site<'_>,
-    step: &Step,
-) -> std::result::Result<StepResult, String> {
-    let input: ChangeInput = parse_input(step)?;
+    input: ChangeInput,
+) -> std::result::Result<StateEffect, String> {
     let path = input.path.clone();
     let current = site.document()?.value_at(&path).cloned();
     let kind = site.state_spec()?.type_at(&path)?;
@@ -67,7 +67,7 @@ fn change_state(
             Some(convert_value(kind, value).map_err(|message| format!("`{path}`: {message}"))?)
         }
         (StateOperation::Add, kind) => {
-            let item = list_item(kind, input, &path)?;
+            let item = item_from_input(kind, input, &path)?;
             let mut items = items_of(current.as_ref());
             if !items.contains(&item) {
                 items.push(item);
@@ -77,7 +77,7 @@ fn change_state(
         (StateOperation::Remove, FieldType::List(_) | FieldType::Words)
             if input.value.is_some() || !input.keys.is_empty() =>
         {
-            let item = list_item(&kind, input, &path)?;
+            let item = item_from_input(&kind, input, &path)?;
             let mut items = items_of(current.as_ref());
             let before = items.len();
             items.retain(|known| *known != item);
@@ -94,16 +94,14 @@ fn change_state(
         StateOperation::Add => "added to",
         StateOperation::Remove => "removed from",
     };
-    let change = StateChange {
-        path: path.clone(),
-        from: current,
-        to,
-    };
-    let mut result = step
-        .done(format!("{verb} {path}"))
-        .with_changes(vec![change]);
-    result.target = path;
-    Ok(result)
+    Ok(StateEffect {
+        detail: format!("{verb} {path}"),
+        change: StateChange {
+            path,
+            from: current,
+            to,
+        },
+    })
 }
 
 /// Returns the items of a list; none if there is no list.
@@ -115,7 +113,7 @@ fn items_of(value: Option<&Value>) -> Vec<Value> {
 }
 
 /// Returns the item that an input describes.
-fn list_item(
+fn item_from_input(
     kind: &FieldType,
     input: ChangeInput,
     path: &str,

@@ -1,14 +1,36 @@
-//! Input and changes of the operations that change the state document.
+//! Steps that change the state document.
 
 use serde::de::DeserializeOwned;
 
-use crate::models::{ArtifactRecord, StateChange, StateDocument};
+use crate::models::{ArtifactRecord, StateChange, StateDocument, StepResult};
 use crate::ops::Step;
 
-/// Parses the input of a step: the parameters of the operation as JSON.
-pub(super) fn parse_input<T: DeserializeOwned>(step: &Step) -> Result<T, String> {
+/// Effect of a step on the state document.
+pub(super) struct StateEffect {
+    /// Description for the user and the agent.
+    pub(super) detail: String,
+    /// Change of the document.
+    pub(super) change: StateChange,
+}
+
+/// Parses the input of a step and runs it. `target` returns the part of the state that the input is about.
+pub(super) fn run_state_step<I: DeserializeOwned>(
+    step: &Step,
+    target: impl Fn(&I) -> &str,
+    run: impl FnOnce(I) -> Result<StateEffect, String>,
+) -> StepResult {
     let content = step.content.as_deref().unwrap_or_default();
-    serde_json::from_str(content).map_err(|error| format!("invalid parameters: {error}"))
+    let input: I = match serde_json::from_str(content) {
+        Ok(input) => input,
+        Err(error) => return step.not_done(format!("invalid parameters: {error}")),
+    };
+
+    let target = target(&input).to_owned();
+    let result = match run(input) {
+        Ok(effect) => step.done(effect.detail).with_changes(vec![effect.change]),
+        Err(reason) => step.not_done(reason),
+    };
+    StepResult { target, ..result }
 }
 
 /// Returns the change that replaces the record of an artifact.

@@ -5,14 +5,15 @@ use crate::apply::{self, GateChecklist};
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Event, Mode, SessionId, State};
 use crate::orchestrator::turn::TurnContext;
+use crate::orchestrator::turn::artifacts::observe_artifacts;
 use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::pack::Pack;
 
 /// Moves a session to a mode, and returns its state.
 ///
-/// The gate of the current mode must be open to move forward in the pack's order of modes; with `insist` a closed one is
-/// skipped, and later prompts show the risk. Going back needs no open gate. Nothing happens if the session is in that
-/// mode already.
+/// The gates of all modes from the current one up to the new one must be open; with `insist` closed ones are skipped, and
+/// later prompts show the risk. Going back needs no open gate, and the session then stays in the mode until the user
+/// leaves it. Nothing happens if the session is in that mode already.
 ///
 /// # Errors
 ///
@@ -36,30 +37,66 @@ pub fn enter_mode(
             return Ok(session.state);
         }
 
-        let mut events = Vec::new();
-        if is_forward(pack, &current, &mode)
-            && let Some(gate) = apply::gate_checklist(pack, &session.state)?
-            && !gate.is_open()
-        {
+        let edits = observe_artifacts(context.workspace, &session.state)?;
+        let mut events: Vec<Event> = edits.into_iter().collect();
+        let state = session.state.clone().after(&events);
+        for (left, gate) in closed_gates(pack, &state, &current, &mode)? {
             if !insist {
-                return Err(gate_closed(&current, &mode, &gate));
+                return Err(gate_closed(&left, &mode, &gate));
             }
             let unmet = gate.summarize_unmet();
             events.push(Event::GateSkipped {
-                risk: format!("left {current} before its gate was open: {unmet}"),
-                mode: current,
+                risk: format!("left {left} before its gate was open: {unmet}"),
+                mode: left,
             });
         }
-        events.push(Event::Entered { mode });
+
+        let is_back = place(pack, &mode) < place(pack, &current);
+        events.push(match is_back {
+            true => Event::Returned { mode },
+            false => Event::Entered { mode },
+        });
         session.commit(&events, &[])?;
         Ok(session.state)
     })
 }
 
-/// Returns true if a mode comes after another in the pack.
-fn is_forward(pack: &Pack, from: &Mode, to: &Mode) -> bool {
-    let place = |mode: &Mode| pack.modes.keys().position(|known| known == mode);
-    place(to) > place(from)
+/// Returns the state of a session as the next prompt would show it: with edits of artifact files that are not recorded
+/// yet.
+///
+/// # Errors
+///
+/// Those of the ledger, and those of reading the files.
+pub fn chat_state(context: &TurnContext<'_>, session: &SessionId) -> Result<State> {
+    let state = context.store.state(session)?;
+    let edits = observe_artifacts(context.workspace, &state)?;
+    Ok(state.after(&edits))
+}
+
+/// Returns the closed gates between two modes in the pack's order, with the modes that they belong to. There are none on
+/// the way back.
+fn closed_gates(
+    pack: &Pack,
+    state: &State,
+    from: &Mode,
+    to: &Mode,
+) -> Result<Vec<(Mode, GateChecklist)>> {
+    let mut closed = Vec::new();
+    for mode in pack.modes.keys() {
+        let is_left = place(pack, from) <= place(pack, mode) && place(pack, mode) < place(pack, to);
+        if is_left
+            && let Some(gate) = apply::gate_checklist(pack, state, mode)?
+            && !gate.is_open()
+        {
+            closed.push((mode.clone(), gate));
+        }
+    }
+    Ok(closed)
+}
+
+/// Returns the position of a mode in the pack's order.
+fn place(pack: &Pack, mode: &Mode) -> Option<usize> {
+    pack.modes.keys().position(|known| known == mode)
 }
 
 fn gate_closed(from: &Mode, to: &Mode, gate: &GateChecklist) -> Error {

@@ -8,7 +8,7 @@ mod preview;
 mod reply;
 mod send;
 
-pub use enter_mode::enter_mode;
+pub use enter_mode::{chat_state, enter_mode};
 pub use preview::{ChatPreview, preview_chat};
 pub use reply::ChatReply;
 pub use send::{ChatOptions, chat_turn, check_chat_pack};

@@ -25,6 +25,8 @@ pub struct ChatReply {
     pub actions: Vec<ActionResult>,
     /// Updates in the reply, unmodified.
     pub updates: Vec<Update>,
+    /// Mode that the message was sent in.
+    pub turn_mode: Mode,
     /// Mode of the session after the reply.
     pub mode: Mode,
     /// Conditions for leaving that mode; `None` for a mode without a gate.
@@ -57,10 +59,13 @@ impl ChatReply {
             }
         }
 
+        let mode = report.state.mode.clone();
+        let mode = mode.unwrap_or_else(|| report.mode.clone());
         Ok(Self {
             actions: report.state.action_results.clone(),
-            gate: apply::gate_checklist(pack, &report.state)?,
-            mode: report.state.mode.unwrap_or(report.mode),
+            gate: apply::gate_checklist(pack, &report.state, &mode)?,
+            turn_mode: report.mode,
+            mode,
             ended: report.state.ended.is_some(),
             session: report.session,
             turn: report.turn,

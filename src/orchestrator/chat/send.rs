@@ -4,6 +4,7 @@ use super::reply::ChatReply;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, SessionId, State};
 use crate::orchestrator::change::no_agent;
+use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{TurnContext, TurnRequest, find_driver, take_turn};
 use crate::pack::Pack;
 
@@ -35,6 +36,8 @@ pub fn chat_turn(
 ) -> Result<ChatReply> {
     let pack = &context.workspace.pack;
     check_chat_pack(pack)?;
+    // An interrupted turn may change the mode when it is finished.
+    with_lease(context, session, |lease| recover(context, lease).map(drop))?;
     let state = context.store.state(session)?;
     let request = chat_request(pack, &state, session, message, options);
 

@@ -1,5 +1,9 @@
 //! Edits of artifact files by the user, recorded before the next prompt is composed.
 
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+
 use crate::error::Result;
 use crate::models::{ArtifactRecord, ChangeCause, Event, State, StateChange};
 use crate::ops::{read_artifact, read_project_text};
@@ -24,6 +28,7 @@ pub(crate) fn observe_artifacts(workspace: &Workspace, state: &State) -> Result<
         }
 
         let record = ArtifactRecord {
+            edited: edited_fields(known, &fields),
             fields,
             declared: known.and_then(|record| record.declared),
         };
@@ -41,4 +46,20 @@ pub(crate) fn observe_artifacts(workspace: &Workspace, state: &State) -> Result<
         changes,
         cause: ChangeCause::Files,
     }))
+}
+
+/// Returns the fields whose text is the user's: those edited before, and those that differ from the recorded text.
+fn edited_fields(
+    known: Option<&ArtifactRecord>,
+    in_file: &IndexMap<String, String>,
+) -> BTreeSet<String> {
+    in_file
+        .iter()
+        .filter(|(name, text)| {
+            let is_known_text = known.is_some_and(|known| known.fields.get(*name) == Some(*text));
+            let was_edited = known.is_some_and(|known| known.edited.contains(*name));
+            was_edited || !is_known_text
+        })
+        .map(|(name, _)| name.clone())
+        .collect()
 }

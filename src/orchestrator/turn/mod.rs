@@ -6,7 +6,7 @@
 
 mod active_turn;
 mod apply_reply;
-mod artifacts;
+pub(crate) mod artifacts;
 pub(crate) mod calibration;
 mod call;
 mod call_error;

@@ -25,7 +25,8 @@ pub fn next_state(
         _ => State::default(),
     };
     let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
-    opening.extend(observe_artifacts(workspace, &state)?);
+    let described = state.clone().after(&opening);
+    opening.extend(observe_artifacts(workspace, &described)?);
     let mut state = state.after(&opening);
     if let (Some(store), Some(session)) = (store, &request.session) {
         load_history(workspace, store, session, &mut state)?;

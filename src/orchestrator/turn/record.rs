@@ -209,6 +209,7 @@ impl TurnRecord {
             Event::Entered { mode } if self.end == Some(at) => self.next = Some(mode.clone()),
             Event::Ended { done } => self.ended = Some(*done),
             Event::Entered { .. }
+            | Event::Returned { .. }
             | Event::StateChanged { .. }
             | Event::GateSkipped { .. }
             | Event::Described { .. }

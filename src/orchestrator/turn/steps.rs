@@ -71,7 +71,9 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
     let mut document = turn.session.state.document.clone();
     let mut failed = failed_before(turn, steps);
     for step in steps {
-        if step.is_always_run() && recorded < results.len() {
+        let unrecorded = &results[recorded..];
+        let has_changes = unrecorded.iter().any(|result| !result.changes.is_empty());
+        if has_changes || (step.is_always_run() && !unrecorded.is_empty()) {
             // This step may change files that earlier steps depend on. Recording their results first prevents that they
             // are run again after a crash.
             record_results(turn, &results[recorded..], None)?;

@@ -45,7 +45,8 @@ pub fn take_turn(
 
         // inspect
         let mut opening = turn.opening_events(&session.state);
-        opening.extend(observe_artifacts(context.workspace, &session.state)?);
+        let described = session.state.clone().after(&opening);
+        opening.extend(observe_artifacts(context.workspace, &described)?);
         let mut state = session.state.clone().after(&opening);
         load_history(context.workspace, context.store, &lease.session, &mut state)?;
         let judged = judged_state(context, &turn, &state)?;

@@ -18,7 +18,7 @@ use crate::support::TestProject;
 
 /// A project with agents that give fixed replies and record their prompts.
 struct Conversation {
-    _project: TestProject,
+    project: TestProject,
     workspace: Workspace,
     store: MemoryStore,
     drivers: Drivers,
@@ -45,7 +45,7 @@ impl Conversation {
             drivers.registered.register(name, driver);
         }
         Self {
-            _project: project,
+            project,
             workspace,
             store: MemoryStore::default(),
             drivers,

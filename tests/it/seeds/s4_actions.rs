@@ -106,7 +106,7 @@ fn section_8_3_template_is_written_and_completed() {
     take_turn(&project, "architect", &write);
     assert_eq!(
         project.read("story/theme.md"),
-        "---\nartifact: theme\ntitle: Theme\n---\n\n# Theme\n\n## Central Theme\n\nCan trust be learned?\n"
+        "---\nartifact: theme\n---\n\n# Theme\n\n## Central Theme\n\nCan trust be learned?\n"
     );
     let state = next_state(&project, "architect");
     assert!(
@@ -212,7 +212,7 @@ fn edits_of_the_user_are_merged_field_by_field() {
         + "\n## My own notes\n\nKeep this.\n";
     project.write("story/theme.md", edited);
 
-    // The edit is seen before the next turn, so a reply that was made with it may replace it.
+    // The edit is seen before the next turn.
     let state = next_state(&project, "architect");
     assert!(
         state.contains("<completed>central_theme</completed>"),
@@ -231,6 +231,47 @@ fn edits_of_the_user_are_merged_field_by_field() {
     ] {
         assert!(file.contains(text), "{text:?} is not in:\n{file}");
     }
+
+    // A text of the user is not replaced, in this turn or a later one.
+    take_turn(&project, "architect", &write("central_theme", "Betrayal"));
+    assert_eq!(project.read("story/theme.md"), file);
+    let outcome = results(&next_state(&project, "architect"));
+    assert_eq!(
+        (outcome[0].1.as_str(), outcome[0].2.as_str()),
+        (
+            "failed",
+            "kept the user's text of central_theme in story/theme.md; nothing was written"
+        )
+    );
+
+    // Once the user has deleted it, the agent may write it.
+    let deleted = file.replace("Trust and its price", "");
+    project.write("story/theme.md", deleted);
+    take_turn(&project, "architect", &write("central_theme", "Betrayal"));
+    let file = project.read("story/theme.md");
+    assert!(file.contains("## Central Theme\n\nBetrayal\n"), "{file}");
+}
+
+#[test]
+fn unknown_field_does_not_prevent_that_the_others_are_written() {
+    let project = TestProject::new();
+    let content = "<central_theme>Trust</central_theme><motto>Dare</motto>";
+    let parameters = format!("<template>theme</template><content>{content}</content>");
+    take_turn(
+        &project,
+        "architect",
+        &action("write_template", &parameters),
+    );
+
+    let outcome = results(&next_state(&project, "architect"));
+    assert_eq!(
+        (outcome[0].1.as_str(), outcome[0].2.as_str()),
+        (
+            "done",
+            "wrote central_theme in story/theme.md; no such field: motto"
+        )
+    );
+    assert!(!project.read("story/theme.md").contains("Dare"));
 }
 
 /// `save_decision` is an event whose value the next prompts show; the same key keeps one entry.

@@ -82,12 +82,15 @@ impl InputReader {
         let mut bytes = Vec::new();
         let read = signals::while_asking(|| {
             #[expect(clippy::disallowed_methods, reason = "the binary owns the terminal")]
-            let stdin = io::stdin().lock();
-            stdin
-                .take(MAX_MESSAGE_BYTES + 1)
-                .read_until(b'\n', &mut bytes)
+            let mut stdin = io::stdin().lock();
+            let mut start = stdin.by_ref().take(MAX_MESSAGE_BYTES + 1);
+            start.read_until(b'\n', &mut bytes)?;
+            if bytes.len() as u64 > MAX_MESSAGE_BYTES && !bytes.ends_with(b"\n") {
+                stdin.skip_until(b'\n')?;
+            }
+            Ok(())
         });
-        read.map_err(|error| unusable("cannot read stdin").with_source(error))?;
+        read.map_err(|error: io::Error| unusable("cannot read stdin").with_source(error))?;
 
         if bytes.is_empty() {
             return Ok(None);

@@ -109,14 +109,19 @@ impl Dialogue {
         let mut reader = InputReader::new(self.is_interactive);
         loop {
             watcher.flush();
-            let done = match reader.next_input()? {
-                ChatInput::End => break,
-                ChatInput::Message(text) => self.send(context, watcher, &text),
-                ChatInput::Command(line) => match slash::SlashCommand::parse(&line) {
+            let done = match reader.next_input() {
+                Ok(ChatInput::End) => break,
+                Ok(ChatInput::Message(text)) => self.send(context, watcher, &text),
+                Ok(ChatInput::Command(line)) => match slash::SlashCommand::parse(&line) {
                     Ok(slash::SlashCommand::Quit) => break,
                     Ok(command) => self.run_command(args, context, &command),
                     Err(error) => Err(error.into()),
                 },
+                // Reading again would fail again.
+                Err(error) if std::error::Error::source(&error).is_some() => {
+                    return Err(error.into());
+                }
+                Err(error) => Err(error.into()),
             };
 
             match done {

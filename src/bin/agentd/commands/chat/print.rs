@@ -30,6 +30,9 @@ pub(super) fn print_reply(reply: &ChatReply, json: bool) -> io::Result<()> {
     for action in &reply.actions {
         print_refused_text(action);
     }
+    if reply.mode != reply.turn_mode {
+        terminal::eprint_row("mode", &reply.mode);
+    }
     for warning in &reply.warnings {
         terminal::warning(warning);
     }
@@ -39,19 +42,13 @@ pub(super) fn print_reply(reply: &ChatReply, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the line of an action: `✓ files.write notes.md` or `✗ write_template: not allowed in mode `editor``.
+/// Returns the line of an action: `✓ save_decision: saved elena_arc` or `✗ write_template: not allowed in mode editor`.
 fn action_line(action: &ActionResult) -> String {
-    let target = match action.target.as_str() {
-        target if target.is_empty() || target == action.action => String::new(),
-        target => format!(" {target}"),
+    let mark = match action.outcome {
+        ActionOutcome::Done => '✓',
+        ActionOutcome::Refused | ActionOutcome::Failed => '✗',
     };
-    let line = match action.outcome {
-        ActionOutcome::Done => format!("✓ {}{target}", action.action),
-        ActionOutcome::Refused | ActionOutcome::Failed => {
-            format!("✗ {}{target}: {}", action.action, action.detail)
-        }
-    };
-    line.replace('\n', " ")
+    format!("{mark} {}: {}", action.action, action.detail).replace('\n', " ")
 }
 
 /// Prints the start of a refused action on stderr.

@@ -2,7 +2,7 @@
 
 use agentd::apply::gate_checklist;
 use agentd::models::{AgentName, Mode};
-use agentd::orchestrator::{TurnContext, enter_mode, preview_chat};
+use agentd::orchestrator::{TurnContext, chat_state, enter_mode, preview_chat};
 use agentd::{Error, ErrorKind, Result};
 use serde_json::json;
 
@@ -139,9 +139,9 @@ impl Dialogue {
     /// Prints the mode and its gate.
     fn show_mode(&self, context: &TurnContext<'_>) -> Result<(), Failure> {
         let pack = &context.workspace.pack;
-        let state = context.store.state(&self.session)?;
-        let gate = gate_checklist(pack, &state)?;
-        let mode = state.mode.unwrap_or_else(|| pack.start.clone());
+        let state = chat_state(context, &self.session)?;
+        let mode = state.mode.as_ref().unwrap_or(&pack.start);
+        let gate = gate_checklist(pack, &state, mode)?;
         if self.json {
             terminal::print_json_line(&json!({"mode": mode, "gate": gate}))?;
             return Ok(());
