@@ -33,6 +33,9 @@ pub const CHANGE_POINTS: [&str; 8] = [
     "landed",
 ];
 
+/// Additional fail points of a conversation.
+pub const CHAT_POINTS: [&str; 1] = ["undoing"];
+
 /// Does nothing in a release build.
 ///
 /// # Errors
@@ -69,7 +72,9 @@ pub(crate) fn point(name: &'static str) -> Result<()> {
     use crate::error::{Error, ErrorKind};
 
     debug_assert!(
-        POINTS.contains(&name) || CHANGE_POINTS.contains(&name),
+        [&POINTS[..], &CHANGE_POINTS, &CHAT_POINTS]
+            .concat()
+            .contains(&name),
         "{name} is not a fail point"
     );
     if let Some(path) = env::var_os("AGENTD_FAIL_TRACE")

@@ -94,6 +94,20 @@ impl StateDocument {
         }
     }
 
+    /// Returns the value at the path of a [`StateChange`]; see [`StateDocument::apply_change`].
+    #[must_use]
+    pub fn recorded_value(&self, path: &str) -> Option<Value> {
+        if let Some(key) = path.strip_prefix("artifacts.") {
+            let record = self.artifacts.get(key)?;
+            return serde_json::to_value(record).ok();
+        }
+        if let Some(key) = path.strip_prefix("knowledge.") {
+            let entry = self.knowledge.iter().find(|entry| entry.key == key)?;
+            return serde_json::to_value(entry).ok();
+        }
+        self.value_at(path).cloned()
+    }
+
     /// Returns the text, number and boolean fields of all sections, each with its path, for the rules of packs.
     #[must_use]
     pub fn values(&self) -> Vec<(String, String)> {

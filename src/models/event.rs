@@ -46,6 +46,13 @@ pub enum Event {
         /// Cause of the changes.
         cause: ChangeCause,
     },
+    /// The user has taken back a message of a conversation.
+    Undone {
+        /// Numbers of its turns.
+        turns: Vec<u64>,
+        /// Changes that take back its effects, in order.
+        changes: Vec<StateChange>,
+    },
     /// The user has made a decision, or has waived it.
     Decided {
         #[expect(missing_docs, reason = "the name says it all")]
@@ -144,6 +151,7 @@ impl Event {
             Self::Settled { settlement, .. } => settlement.report.iter().collect(),
             Self::Entered { .. }
             | Self::Returned { .. }
+            | Self::Undone { .. }
             | Self::GateSkipped { .. }
             | Self::Described { .. }
             | Self::StateChanged { .. }

@@ -169,6 +169,13 @@ impl State {
                 self.enter_mode(mode);
                 self.is_held = true;
             }
+            Event::Undone { changes, .. } => {
+                for change in changes {
+                    self.document.apply_change(change);
+                }
+                self.action_results.clear();
+                self.progress = Progress::default();
+            }
             Event::GateSkipped { risk, .. } => self.risks.push(risk.clone()),
             Event::Described { work } => self.document = (**work).clone(),
             Event::StateChanged { changes, .. } => {

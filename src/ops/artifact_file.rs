@@ -3,8 +3,13 @@
 //! A file has front matter with the artifact's key, a heading with its title, and a section of level 2 for each field.
 //! Everything else in the file belongs to the user and is kept as it is.
 
+use std::path::Path;
+
 use indexmap::IndexMap;
 use serde_json::Value;
+
+use super::fs::{read_project_text, remove_file, write_text};
+use crate::error::{Error, ErrorKind};
 
 use crate::models::{ArtifactField, ArtifactSpec, heading_key, list_item};
 use crate::text::markdown::{LineKind, markdown_lines};
@@ -29,7 +34,35 @@ pub fn read_artifact(spec: &ArtifactSpec, text: &str) -> IndexMap<String, String
     fields
 }
 
-/// Returns a file with new texts for some of its fields; `current` is the file as it is, if it exists.
+/// Writes texts of fields into the file of an artifact. An empty text removes the section of the field, and a file without
+/// other content is removed.
+///
+/// # Errors
+///
+/// `FileUnusable` if the file cannot be read or written, or a text cannot be stored in it.
+pub fn restore_artifact(
+    root: &Path,
+    path: &str,
+    key: &str,
+    spec: &ArtifactSpec,
+    texts: &IndexMap<String, String>,
+) -> crate::error::Result<()> {
+    let current = read_project_text(root, path)?;
+    let file = write_artifact(key, spec, current.as_deref(), texts)
+        .map_err(|message| Error::new(ErrorKind::FileUnusable, format!("{path}: {message}")))?;
+    if file.trim_end() == new_file(key, spec).trim_end() {
+        return remove_file(root, path);
+    }
+    write_text(root, path, &file)
+}
+
+/// Returns the file of an artifact without fields.
+fn new_file(key: &str, spec: &ArtifactSpec) -> String {
+    format!("---\nartifact: {key}\n---\n\n# {}\n", spec.title)
+}
+
+/// Returns a file with new texts for some of its fields; `current` is the file as it is, if it exists. An empty text
+/// removes the section of the field.
 ///
 /// # Errors
 ///
@@ -40,8 +73,7 @@ pub(super) fn write_artifact(
     current: Option<&str>,
     texts: &IndexMap<String, String>,
 ) -> Result<String, String> {
-    let new_file = format!("---\nartifact: {key}\n---\n\n# {}\n", spec.title);
-    let mut file = current.unwrap_or(&new_file).to_owned();
+    let mut file = current.map_or_else(|| new_file(key, spec), str::to_owned);
     for (name, field) in &spec.fields {
         if let Some(text) = texts.get(name) {
             file = with_field(spec, &file, name, field, text);
@@ -50,7 +82,10 @@ pub(super) fn write_artifact(
 
     let mut expected = read_artifact(spec, current.unwrap_or_default());
     for (name, text) in texts {
-        expected.insert(name.clone(), text.trim().to_owned());
+        match text.trim() {
+            "" => expected.shift_remove(name),
+            text => expected.insert(name.clone(), text.to_owned()),
+        };
     }
     let mut found = read_artifact(spec, &file);
     expected.sort_keys();
@@ -168,7 +203,8 @@ fn find_field<'s>(spec: &'s ArtifactSpec, title: &str) -> Option<&'s str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// Returns the file with the text of one field replaced, or added after the fields that come before it.
+/// Returns the file with the text of one field replaced, removed if the text is empty, or added after the fields that come
+/// before it.
 fn with_field(
     spec: &ArtifactSpec,
     file: &str,
@@ -185,8 +221,20 @@ fn with_field(
     if let Some(section) = sections.iter().find(|section| is_field(section, name)) {
         let end = section.body_start + section.body.len();
         let rest = &file[end..];
+        if body.is_empty() {
+            let before = &file[..section.start];
+            let is_last = rest.is_empty();
+            return match is_last {
+                true => format!("{}\n", before.trim_end()),
+                false => format!("{before}{rest}"),
+            };
+        }
         let gap = if rest.is_empty() { "" } else { "\n" };
         return format!("{}\n{body}\n{gap}{rest}", &file[..section.body_start]);
+    }
+
+    if body.is_empty() {
+        return file.to_owned();
     }
 
     // The new section comes before the first field that follows it in the pack.

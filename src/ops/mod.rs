@@ -22,7 +22,7 @@ mod registry;
 mod site;
 mod step;
 
-pub use artifact_file::read_artifact;
+pub use artifact_file::{read_artifact, restore_artifact};
 pub use checks::{
     CheckJob, ProjectListing, check_commands, check_commands_in, checks_report, detect_checks,
     run_checks,

@@ -57,6 +57,13 @@ fn check_action(
     }
 
     let Some(operation) = &used.value.operation else {
+        if used.value.answers {
+            faults.error(
+                used.referenced,
+                format!("action `{name}` answers, but it has no operation"),
+                "set its `operation`, or remove `answers`",
+            );
+        }
         let is_explicit = at
             .and_then(|at| at.operation.as_ref())
             .is_some_and(|operation| operation.value == NO_OPERATION);

@@ -84,6 +84,9 @@ pub struct ActionUse {
     /// Input of the operation, by the names of its parameters. Without it, all parameters of the action are passed.
     #[serde(default)]
     pub with: IndexMap<String, ParameterSource>,
+    /// True for an action whose result the agent gets at once, in a follow-up call.
+    #[serde(default)]
+    pub answers: bool,
     /// False for an action that is not available yet: prompts do not offer it, and requests for it are refused.
     #[serde(default = "available_by_default")]
     pub available: bool,

@@ -84,6 +84,7 @@ pub(super) fn index_event(
     match event {
         Event::Entered { .. }
         | Event::Returned { .. }
+        | Event::Undone { .. }
         | Event::GateSkipped { .. }
         | Event::Described { .. }
         | Event::StateChanged { .. }

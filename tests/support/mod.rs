@@ -191,17 +191,21 @@ impl TestProject {
 
     /// Runs the program with a text on stdin.
     pub(crate) fn run_with_stdin(&self, args: &[&str], stdin: &[u8]) -> Run {
-        let mut child = self
-            .command(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A program that refuses its input early may close the pipe.
-        let _closed = child.stdin.take().unwrap().write_all(stdin);
-        Run::from(child.wait_with_output().unwrap())
+        run_with_stdin(self.command(args), stdin)
     }
+}
+
+/// Runs a command with a text on stdin.
+pub(crate) fn run_with_stdin(mut command: Command, stdin: &[u8]) -> Run {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that refuses its input early may close the pipe.
+    let _closed = child.stdin.take().unwrap().write_all(stdin);
+    Run::from(child.wait_with_output().unwrap())
 }
 
 impl From<Output> for Run {

@@ -13,8 +13,13 @@ use crate::pack::Pack;
 pub struct ChatReply {
     #[expect(missing_docs, reason = "the name says it all")]
     pub session: SessionId,
-    /// Number of the turn in the session.
+    /// Number of the turn in the session; that of the last follow-up call, if there are any.
     pub turn: u64,
+    /// Number of follow-up calls, which gave the agent the results of its actions.
+    pub follow_ups: u64,
+    /// Actions of the last call.
+    #[serde(skip)]
+    last_actions: Vec<ActionResult>,
     /// Name of the agent.
     pub agent: String,
     /// Text shown to the user.
@@ -62,6 +67,8 @@ impl ChatReply {
         let mode = report.state.mode.clone();
         let mode = mode.unwrap_or_else(|| report.mode.clone());
         Ok(Self {
+            follow_ups: 0,
+            last_actions: report.state.action_results.clone(),
             actions: report.state.action_results.clone(),
             gate: apply::gate_checklist(pack, &report.state, &mode)?,
             turn_mode: report.mode,
@@ -76,6 +83,37 @@ impl ChatReply {
             warnings,
             usage: report.usage,
         })
+    }
+
+    /// Returns true if the last call used an action whose result the agent is waiting for. An action that was refused has
+    /// no result.
+    pub(super) fn awaits_answers(&self, pack: &Pack) -> bool {
+        let answers = |action: &ActionResult| {
+            let spec = pack.uses.get(&action.action);
+            action.outcome != ActionOutcome::Refused && spec.is_some_and(|spec| spec.answers)
+        };
+        self.last_actions.iter().any(answers)
+    }
+
+    /// Returns the reply with that of a follow-up call added.
+    pub(super) fn followed_by(self, next: Self) -> Self {
+        let messages = [self.message, next.message];
+        let messages: Vec<String> = messages
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect();
+
+        Self {
+            follow_ups: self.follow_ups + 1,
+            message: messages.join("\n\n"),
+            thinking: [self.thinking, next.thinking].concat(),
+            actions: [self.actions, next.actions].concat(),
+            updates: [self.updates, next.updates].concat(),
+            turn_mode: self.turn_mode,
+            warnings: [self.warnings, next.warnings].concat(),
+            usage: self.usage.plus(next.usage),
+            ..next
+        }
     }
 
     /// Returns true if the reply asked for something, and nothing of it was carried out.

@@ -5,8 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, SessionId, State};
 use crate::orchestrator::change::no_agent;
 use crate::orchestrator::turn::recover::{recover, with_lease};
-use crate::orchestrator::turn::{TurnContext, TurnRequest, find_driver, take_turn};
+use crate::orchestrator::turn::{TurnContext, TurnRecord, TurnRequest, find_driver, take_turn};
 use crate::pack::Pack;
+use crate::store::blob_id;
 
 /// Agent and model of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,10 +20,18 @@ pub struct ChatOptions {
     pub repairs: u8,
 }
 
+/// Maximum number of follow-up calls for a message.
+const MAX_FOLLOW_UPS: u64 = 3;
+
+/// Message of a follow-up call.
+const FOLLOW_UP_MESSAGE: &str =
+    "(No new message. The session state has the results of your actions. Continue your reply.)";
+
 /// Sends a message in the session's current mode, carries out what the reply asks for, and returns the reply.
 ///
 /// A session that does not exist starts in the first mode of the pack. Everything is recorded, so that any agent can
-/// take the next turn.
+/// take the next turn. If the reply used an action that the pack marks with `answers`, the agent is called again and gets
+/// the results, up to three times; the replies are joined. A failed follow-up call is a warning of the reply.
 ///
 /// # Errors
 ///
@@ -36,6 +45,29 @@ pub fn chat_turn(
 ) -> Result<ChatReply> {
     let pack = &context.workspace.pack;
     check_chat_pack(pack)?;
+
+    let mut reply = send_message(context, session, message, options)?;
+    while reply.follow_ups < MAX_FOLLOW_UPS && reply.awaits_answers(pack) {
+        match send_message(context, session, FOLLOW_UP_MESSAGE, options) {
+            Ok(next) => reply = reply.followed_by(next),
+            Err(error) => {
+                let warning = format!("the follow-up call failed: {error}");
+                reply.warnings.push(warning);
+                break;
+            }
+        }
+    }
+    Ok(reply)
+}
+
+/// Sends a message and returns its reply.
+fn send_message(
+    context: &TurnContext<'_>,
+    session: &SessionId,
+    message: &str,
+    options: &ChatOptions,
+) -> Result<ChatReply> {
+    let pack = &context.workspace.pack;
     // An interrupted turn may change the mode when it is finished.
     with_lease(context, session, |lease| recover(context, lease).map(drop))?;
     let state = context.store.state(session)?;
@@ -51,6 +83,11 @@ pub fn chat_turn(
     let report = take_turn(context, driver.as_ref(), &request)?;
 
     ChatReply::from_report(pack, report)
+}
+
+/// Returns true if a turn is a follow-up call.
+pub(super) fn is_follow_up(turn: &TurnRecord) -> bool {
+    turn.started.message == Some(blob_id(FOLLOW_UP_MESSAGE.as_bytes()))
 }
 
 /// Returns the request for a message in the current mode of a session.

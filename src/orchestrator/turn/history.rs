@@ -1,5 +1,6 @@
 //! The conversation of a session, read from the ledger for the next prompt.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use super::ledger_text::ledger_text;
@@ -15,7 +16,7 @@ const MAX_TOKEN_BYTES: u64 = 256;
 
 /// Fills the history of a state with the turns of its session, for a pack whose prompts show them.
 ///
-/// A turn counts once its reply was read; a failed one does not. Texts are read from the newest turn backwards, and only
+/// A turn is shown once its reply was read, unless the user has taken it back; a failed one is not shown. Texts are read from the newest turn backwards, and only
 /// as many as a prompt could show. A history from a state file is kept as it is.
 ///
 /// # Errors
@@ -39,8 +40,10 @@ pub(crate) fn load_history(
     let mut turns: Vec<ConversationTurn> = Vec::new();
     let mut bytes = 0;
     let mut unread = 0;
+    let undone = undone_turns(&events);
     for record in newest_first(session, &events) {
-        let Some(message) = answered_message(&record) else {
+        let is_shown = !undone.contains(&record.started.turn);
+        let Some(message) = answered_message(&record).filter(|_| is_shown) else {
             continue;
         };
         if turns.len() >= limits.turns || bytes > limits.bytes {
@@ -88,7 +91,7 @@ fn largest<T: Copy + Ord + Default>(values: PerTier<T>) -> T {
 }
 
 /// Returns the turns of a session, the newest first, each built when it is asked for.
-fn newest_first<'a>(
+pub(crate) fn newest_first<'a>(
     session: &'a SessionId,
     events: &'a [(SystemTime, Event)],
 ) -> impl Iterator<Item = TurnRecord> + 'a {
@@ -103,8 +106,17 @@ fn newest_first<'a>(
     })
 }
 
+/// Returns the numbers of the turns that the user has taken back.
+pub(crate) fn undone_turns(events: &[(SystemTime, Event)]) -> BTreeSet<u64> {
+    let undone = events.iter().filter_map(|(_, event)| match event {
+        Event::Undone { turns, .. } => Some(turns),
+        _ => None,
+    });
+    undone.flatten().copied().collect()
+}
+
 /// Returns the message of a turn whose reply was read; `None` for a failed turn.
-fn answered_message(turn: &TurnRecord) -> Option<&BlobId> {
+pub(crate) fn answered_message(turn: &TurnRecord) -> Option<&BlobId> {
     let has_reply = turn.replied.is_some() && turn.answered().is_some();
     turn.started.message.as_ref().filter(|_| has_reply)
 }

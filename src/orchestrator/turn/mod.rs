@@ -16,7 +16,7 @@ mod context;
 mod document_checks;
 mod find_driver;
 pub(crate) mod findings;
-mod history;
+pub(crate) mod history;
 mod inspect;
 mod instructions;
 mod ledger_text;

@@ -210,6 +210,7 @@ impl TurnRecord {
             Event::Ended { done } => self.ended = Some(*done),
             Event::Entered { .. }
             | Event::Returned { .. }
+            | Event::Undone { .. }
             | Event::StateChanged { .. }
             | Event::GateSkipped { .. }
             | Event::Described { .. }

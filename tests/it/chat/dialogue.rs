@@ -1,7 +1,7 @@
 //! `agentd chat` with piped input.
 
 use crate::support::recording_agent::{answer, call, calls, define_agents};
-use crate::support::{TestProject, files_below};
+use crate::support::{TestProject, files_below, run_with_stdin};
 
 /// Runs `agentd chat` with messages on stdin.
 fn chat(project: &TestProject, args: &[&str], input: &str) -> crate::support::Run {
@@ -90,7 +90,7 @@ fn crash_between_turns_loses_nothing() {
     chat(&project, &["--agent", "agent"], "One.\n").ok();
     let mut killed = project.command(&["chat", "--agent", "agent"]);
     killed.env("AGENTD_FAIL", "replied=abort");
-    let run = run_with_input(killed, "Two.\n");
+    let run = run_with_stdin(killed, b"Two.\n");
     assert_eq!(run.code, -1, "{}", run.stderr);
 
     chat(&project, &["--agent", "agent"], "Three.\n").ok();
@@ -105,20 +105,4 @@ fn crash_between_turns_loses_nothing() {
         })
         .into();
     assert!(places.is_sorted(), "{history}");
-}
-
-fn run_with_input(mut command: std::process::Command, input: &str) -> crate::support::Run {
-    use std::io::Write;
-    use std::process::Stdio;
-
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let _closed = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    crate::support::Run::from(child.wait_with_output().unwrap())
 }

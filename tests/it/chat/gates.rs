@@ -177,14 +177,14 @@ fn prompt_shows_the_five_newest_risks() {
 }
 
 /// Reply that declares every artifact of the Story Bible complete.
-const COMPLETE: &str = "<message>Done.</message>\n\
+pub(super) const COMPLETE: &str = "<message>Done.</message>\n\
 <action type=\"update_status\"><template>protagonist</template><status>complete</status></action>\n\
 <action type=\"update_status\"><template>beat_sheet</template><status>complete</status></action>\n\
 <action type=\"update_status\"><template>theme</template><status>complete</status></action>\n\
 <action type=\"update_status\"><template>world_rules</template><status>complete</status></action>";
 
 /// Writes all fields of all artifacts, as a writer would.
-fn write_story_bible(chat: &Conversation) {
+pub(super) fn write_story_bible(chat: &Conversation) {
     for spec in chat.workspace.pack.artifacts.values() {
         let Some(file) = &spec.file else { continue };
         let sections = spec.fields.values().map(|field| {

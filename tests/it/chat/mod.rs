@@ -1,8 +1,10 @@
 //! Conversations: through the library, and with `agentd chat`.
 
 mod dialogue;
+mod follow_ups;
 mod gates;
 mod library;
+mod undo;
 
 use std::sync::{Arc, Mutex};
 
@@ -29,18 +31,33 @@ struct Conversation {
 }
 
 impl Conversation {
+    /// Returns a conversation with agents that always give the same reply.
     fn new(pack: &str, agents: &[(&'static str, &'static str)]) -> Self {
-        let project = TestProject::new();
+        let agents: Vec<_> = agents
+            .iter()
+            .map(|(name, reply)| (*name, vec![*reply]))
+            .collect();
+        Self::with_replies(TestProject::new(), pack, agents)
+    }
+
+    /// Returns a conversation with agents that give one reply after the other, and repeat the last one.
+    fn with_replies(
+        project: TestProject,
+        pack: &str,
+        agents: Vec<(&'static str, Vec<&'static str>)>,
+    ) -> Self {
         let options = WorkspaceOptions::default().with_pack(pack);
         let workspace = Workspace::open(project.root(), options).unwrap();
         let calls: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
         let mut drivers = Drivers::default();
-        for &(name, reply) in agents {
+        for (name, replies) in agents {
             let calls = Arc::clone(&calls);
             let driver = FnDriver::new(move |call| {
-                let prompt = call.prompt.to_owned();
-                calls.lock().unwrap().push((name.to_owned(), prompt));
-                Ok(Reply::from_text(reply))
+                let mut calls = calls.lock().unwrap();
+                let earlier = calls.iter().filter(|(agent, _)| agent == name).count();
+                calls.push((name.to_owned(), call.prompt.to_owned()));
+                let reply = replies.get(earlier).or(replies.last()).unwrap();
+                Ok(Reply::from_text(*reply))
             });
             drivers.registered.register(name, driver);
         }

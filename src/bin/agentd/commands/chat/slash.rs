@@ -2,7 +2,7 @@
 
 use agentd::apply::gate_checklist;
 use agentd::models::{AgentName, Mode};
-use agentd::orchestrator::{TurnContext, chat_state, enter_mode, preview_chat};
+use agentd::orchestrator::{TurnContext, chat_state, enter_mode, preview_chat, undo_message};
 use agentd::{Error, ErrorKind, Result};
 use serde_json::json;
 
@@ -19,6 +19,7 @@ const HELP: &str = "\
 /mode                    show the mode, and the conditions for leaving it
 /mode NAME [--insist]    move to another mode; --insist skips a closed gate and records the risk
 /model [NAME]            show or choose the agent or the model of the next messages
+/undo                    take back the last message and its effects
 /help                    show this list
 /quit                    end; so does the end of the input
 
@@ -43,6 +44,7 @@ pub(super) enum SlashCommand {
     },
     /// The agent or model to use, if one is given.
     Model(Option<String>),
+    Undo,
     Quit,
 }
 
@@ -61,8 +63,9 @@ impl SlashCommand {
             ("/prompt", message) => Ok(Self::Prompt(message)),
             ("/mode", rest) => Self::parse_mode(rest.as_deref().unwrap_or_default()),
             ("/model", name) => Ok(Self::Model(name)),
+            ("/undo", None) => Ok(Self::Undo),
             ("/quit", None) => Ok(Self::Quit),
-            ("/help" | "/state" | "/quit", Some(_)) => {
+            ("/help" | "/state" | "/undo" | "/quit", Some(_)) => {
                 Err(invalid(format!("`{name}` takes no argument")))
             }
             _ => Err(invalid(format!("unknown command `{name}`"))),
@@ -95,7 +98,7 @@ impl SlashCommand {
 
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::NameInvalid, message)
-        .with_hint("commands: /state, /prompt, /mode, /model, /help, /quit")
+        .with_hint("commands: /state, /prompt, /mode, /model, /undo, /help, /quit")
 }
 
 impl Dialogue {
@@ -133,7 +136,28 @@ impl Dialogue {
                 }
                 self.show_model(context)
             }
+            SlashCommand::Undo => self.undo(context),
         }
+    }
+
+    /// Takes back the last message, and prints the result.
+    fn undo(&self, context: &TurnContext<'_>) -> Result<(), Failure> {
+        let report = undo_message(context, &self.session)?;
+        if self.json {
+            terminal::print_json_line(&json!({"undo": report}))?;
+            return Ok(());
+        }
+
+        let first_line = report.message.lines().next().unwrap_or_default();
+        let mut text = format!("took back: {first_line}\n");
+        for effect in &report.undone {
+            text.push_str(&format!("  undone: {effect}\n"));
+        }
+        for effect in &report.kept {
+            text.push_str(&format!("  kept: {effect}\n"));
+        }
+        terminal::print_text(&text)?;
+        Ok(())
     }
 
     /// Prints the mode and its gate.
@@ -226,6 +250,7 @@ mod tests {
                 "/model claude",
                 SlashCommand::Model(Some("claude".to_owned())),
             ),
+            ("/undo", SlashCommand::Undo),
             ("/quit", SlashCommand::Quit),
         ];
         for (line, expected) in cases {
@@ -239,6 +264,7 @@ mod tests {
             "/mode --insist",
             "/mode a --now",
             "/quit now",
+            "/undo 2",
         ] {
             let error = SlashCommand::parse(line).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NameInvalid, "{line}");
