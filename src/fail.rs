@@ -34,7 +34,7 @@ pub const CHANGE_POINTS: [&str; 8] = [
 ];
 
 /// Additional fail points of a conversation.
-pub const CHAT_POINTS: [&str; 1] = ["undoing"];
+pub const CHAT_POINTS: [&str; 2] = ["changed", "undoing"];
 
 /// Does nothing in a release build.
 ///

@@ -94,6 +94,7 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
         };
         for change in result.changes.iter().filter(|_| result.done) {
             document.apply_change(change);
+            fail::point("changed")?;
         }
         if !result.done {
             failed.get_or_insert_with(|| result.operation.clone());

@@ -1,5 +1,6 @@
 //! Conversations: through the library, and with `agentd chat`.
 
+mod crash;
 mod dialogue;
 mod follow_ups;
 mod gates;
