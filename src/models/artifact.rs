@@ -70,16 +70,28 @@ impl ArtifactField {
     /// Returns true if a text fills the field: it is not empty, not a placeholder, and a list has enough items.
     #[must_use]
     pub fn is_filled_by(&self, text: &str) -> bool {
-        let items = text
-            .lines()
-            .filter_map(list_item)
-            .filter(|item| !is_placeholder(item))
-            .count();
         match self.at_least {
-            Some(minimum) => items >= usize::try_from(minimum).unwrap_or(usize::MAX),
+            Some(minimum) => count_items(text) >= minimum,
             None => !is_placeholder(text),
         }
     }
+
+    /// Returns the reason why a text does not fill the field.
+    fn missing_reason(&self, text: &str) -> String {
+        match self.at_least {
+            Some(minimum) => format!("{} of {minimum} items", count_items(text)),
+            None => "a placeholder".to_owned(),
+        }
+    }
+}
+
+/// Returns the number of list items that are not placeholders.
+fn count_items(text: &str) -> u32 {
+    let items = text
+        .lines()
+        .filter_map(list_item)
+        .filter(|item| !is_placeholder(item));
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
 /// Returns the text of a Markdown list item; `None` for any other line.
@@ -139,7 +151,7 @@ impl ArtifactSpec {
         let status = match (completed.len(), missing.len(), record.declared) {
             (0, _, Some(ArtifactStatus::InProgress)) => ArtifactStatus::InProgress,
             (0, 0, Some(declared)) => declared,
-            (0, _, _) => ArtifactStatus::NotStarted,
+            (0, _, _) if record.fields.is_empty() => ArtifactStatus::NotStarted,
             (_, 0, Some(ArtifactStatus::Complete)) => ArtifactStatus::Complete,
             (_, 0, Some(ArtifactStatus::InProgress)) => ArtifactStatus::InProgress,
             (_, 0, _) => ArtifactStatus::DraftReady,
@@ -152,6 +164,17 @@ impl ArtifactSpec {
             missing: names(missing),
             ..self.not_started()
         }
+    }
+
+    /// Returns the names of the fields that are not filled, with the reason if they have a text: `rules (2 of 3 items)`.
+    #[must_use]
+    pub fn describe_missing(&self, record: &ArtifactRecord) -> Vec<String> {
+        let describe = |(name, field): (&String, &ArtifactField)| match record.fields.get(name) {
+            Some(text) if field.is_filled_by(text) => None,
+            Some(text) => Some(format!("{name} ({})", field.missing_reason(text))),
+            None => Some(name.clone()),
+        };
+        self.fields.iter().filter_map(describe).collect()
     }
 
     /// Returns the progress of an artifact of which nothing exists.

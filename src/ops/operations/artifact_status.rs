@@ -50,15 +50,15 @@ fn declare_status(
 
     let mut record = document.artifacts.get(key).cloned().unwrap_or_default();
     record.declared = Some(status);
-    let progress = spec.progress(&record);
-    if progress.status != status {
-        let missing = match progress.missing.as_slice() {
+    let computed = spec.progress(&record).status;
+    if computed != status {
+        let missing = match spec.describe_missing(&record).as_slice() {
             [] => String::new(),
             missing => format!(": missing {}", missing.join(", ")),
         };
-        let computed = progress.status.name();
         return Err(format!(
-            "`{key}` is {computed}, not {}{missing}",
+            "`{key}` is {}, not {}{missing}",
+            computed.name(),
             status.name()
         ));
     }

@@ -188,9 +188,11 @@ fn section_5_3_placeholders_and_short_lists_are_missing() {
         "{state}"
     );
     assert_eq!(project.run(&["log", "--json"]).code, 0);
-    // Two of three rules: the artifact is not started, because no field is filled.
+    // Two of three rules: the artifact is started, and its field is missing.
     assert!(
-        state.contains("<template name=\"World Rules\" status=\"not_started\"/>"),
+        state.contains(
+            "<template name=\"World Rules\" status=\"in_progress\" missing=\"fundamental_rules\"/>"
+        ),
         "{state}"
     );
 }
