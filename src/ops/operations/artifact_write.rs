@@ -50,7 +50,7 @@ fn write_fields(site: &Site<'_>, input: &WriteInput) -> std::result::Result<Stat
     let requested = requested_texts(spec, &input.content)?;
 
     let mut record = document.artifacts.get(key).cloned().unwrap_or_default();
-    let current = read_project_text(site.root, path).map_err(|error| error.to_string())?;
+    let current = read_project_text(site.root, path).map_err(|error| format!("{error:#}"))?;
     let in_file = read_artifact(spec, current.as_deref().unwrap_or_default());
     let merged = merge_fields(&record, &in_file, requested.texts);
     if merged.accepted.is_empty() {
@@ -62,7 +62,7 @@ fn write_fields(site: &Site<'_>, input: &WriteInput) -> std::result::Result<Stat
 
     let file = write_artifact(key, spec, current.as_deref(), &merged.accepted)?;
     if current.as_deref() != Some(file.as_str()) {
-        write_text(site.root, path, &file).map_err(|error| error.to_string())?;
+        write_text(site.root, path, &file).map_err(|error| format!("{error:#}"))?;
     }
 
     let names: Vec<&str> = merged.accepted.keys().map(String::as_str).collect();

@@ -343,6 +343,28 @@ fn thousands_of_actions_keep_the_prompt_small() {
     assert!(state.contains("<omitted count=\"310\"/>"), "{state}");
 }
 
+#[test]
+fn artifact_is_not_written_through_a_symlink() {
+    let project = TestProject::new();
+    let outside = project.home().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, project.root().join("story")).unwrap();
+    let content = "<central_theme>Trust</central_theme>";
+    let parameters = format!("<template>theme</template><content>{content}</content>");
+    take_turn(
+        &project,
+        "architect",
+        &action("write_template", &parameters),
+    );
+
+    assert!(std::fs::read_dir(&outside).unwrap().next().is_none());
+    let outcome = results(&next_state(&project, "architect"));
+    assert_eq!(
+        (outcome[0].1.as_str(), outcome[0].2.as_str()),
+        ("failed", "cannot write story/theme.md: story is a symlink")
+    );
+}
+
 /// A hostile reply changes nothing outside of the declared files and fields.
 #[test]
 fn hostile_actions_change_nothing() {
