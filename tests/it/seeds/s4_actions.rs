@@ -322,11 +322,11 @@ fn different_actions_of_one_type_all_take_effect() {
     assert_eq!(results(&state).len(), 2, "{state}");
 }
 
-/// Of two thousand actions 64 are carried out, the others are refused, and the next prompt stays small.
+/// Of ten thousand actions 64 are carried out, the others are refused, and the next prompt stays small.
 #[test]
 fn thousands_of_actions_keep_the_prompt_small() {
     let project = TestProject::new();
-    let actions: String = (0..2_000)
+    let actions: String = (0..10_000)
         .map(|index| {
             format!("<action type=\"save_decision\"><category>world</category><key>k{index}</key><value>v{index}</value></action>\n")
         })
