@@ -9,12 +9,12 @@ use super::turn::request::TurnRequest;
 use super::turn::resolved::ResolvedTurn;
 use super::workspace::{PromptContext, Workspace, gather};
 use crate::compose::{
-    self, Counter, Draft, MissingVariable, ModelMeasurements, PromptRequest, TURN_VARIABLES,
-    Variables,
+    self, Counter, Draft, FitReport, MissingVariable, ModelMeasurements, PromptRequest,
+    TURN_VARIABLES, Variables,
 };
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{AgentName, ModelSpec, NoncePolicy, Reliability, State};
+use crate::models::{AgentName, Mode, ModelSpec, NoncePolicy, Reliability, State};
 use crate::pack::{FoundTemplate, LayerContent, ModeSpec, Pack, ProseOwner};
 
 /// Source of a model's reliability rating, which says how well it follows the protocol.
@@ -148,6 +148,7 @@ pub(crate) fn assemble_turn(
         ..PromptRequest::default()
     };
     let draft = compose::compose(pack, state, &request)?;
+    log_size(&turn_request.mode, &draft.fit_report);
 
     let mut sources = context.sources;
     for (name, source) in TURN_VARIABLES.iter().zip(["this turn", "the mode"]) {
@@ -164,6 +165,23 @@ pub(crate) fn assemble_turn(
         tasks: context.tasks,
         overrides: overrides(pack, turn.template.as_deref(), turn.spec),
     })
+}
+
+/// Logs the size of a prompt and of its layers.
+fn log_size(mode: &Mode, fit: &FitReport) {
+    let tokens = |count: Option<u64>| match count {
+        Some(count) => format!("{count} tokens"),
+        None => "tokens not counted".to_owned(),
+    };
+    log::debug!(
+        "prompt for {mode}: {} tier, {}, {} bytes",
+        fit.tier.name(),
+        tokens(fit.tokens),
+        fit.bytes
+    );
+    for block in &fit.blocks {
+        log::debug!("  {}: {}", block.block, tokens(block.tokens));
+    }
 }
 
 fn gather_context(workspace: &Workspace, turn: &ResolvedTurn<'_>) -> Result<PromptContext> {

@@ -106,3 +106,14 @@ fn crash_between_turns_loses_nothing() {
         .into();
     assert!(places.is_sorted(), "{history}");
 }
+
+#[test]
+fn verbose_output_has_the_size_of_the_prompt_and_its_layers() {
+    let project = TestProject::new();
+    let run = chat(&project, &["--agent", "echo", "-v"], "Hello\n");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let line = |start: &str| run.stderr.lines().any(|line| line.contains(start));
+    assert!(line("prompt for architect: full tier, "), "{}", run.stderr);
+    assert!(line("  identity: "), "{}", run.stderr);
+    assert!(line("  session_state: "), "{}", run.stderr);
+}

@@ -11,7 +11,7 @@ const EVENT: &str = "<message>I noted it.</message>\n\
 <action type=\"record_event\"><at>14:03</at><what>Search is down</what><source>log</source></action>";
 
 /// Returns a conversation with the pack `postmortem`, in which `record_event` answers.
-fn incident(replies: Vec<&'static str>) -> Conversation {
+pub(super) fn incident(replies: Vec<&'static str>) -> Conversation {
     let project = TestProject::new();
     let folder = repository().join("tests/data/packs/postmortem");
     for file in files_below(&folder) {

@@ -1,5 +1,6 @@
 //! Conversations: through the library, and with `agentd chat`.
 
+mod any_pack;
 mod crash;
 mod dialogue;
 mod follow_ups;

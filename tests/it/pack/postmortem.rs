@@ -242,5 +242,5 @@ fn examples_of_its_actions_are_valid_replies() {
             found += 1;
         }
     }
-    assert_eq!(found, 6, "one for each action of a mode");
+    assert_eq!(found, 7, "one for each action of a mode");
 }

@@ -243,9 +243,9 @@ fn state(project: &TestProject, turns: usize) -> String {
 }
 
 /// The pack shows ten turns and cuts to 85 %, so the history keeps the same start between turns.
-/// The ledger records that start and the last state. Replies are not part of the history yet.
+/// The ledger records that start and the last state. A history from a state file replaces that of the ledger.
 #[test]
-fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
+fn second_turn_keeps_the_state_and_the_history_of_its_file() {
     let project = TestProject::new();
     let base = [
         "architect",
@@ -297,7 +297,7 @@ fn second_turn_keeps_the_state_but_not_yet_the_conversation() {
     );
     assert!(
         !shown.contains("ASSISTANT: Yes."),
-        "the replies of earlier turns are part of the history: {shown}"
+        "the history of the state file is shown, not that of the ledger: {shown}"
     );
 
     turn(&project, &base, "Yes.\n");

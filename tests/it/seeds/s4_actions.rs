@@ -10,7 +10,7 @@ use crate::support::foreman_pack::{ACTIONS, MODES, parsed, state_of};
 const AVAILABLE: [&str; 3] = ["save_decision", "write_template", "update_status"];
 
 /// Takes a turn with one reply, and returns its report.
-fn take_turn(project: &TestProject, mode: &str, reply: &str) -> Value {
+pub(super) fn take_turn(project: &TestProject, mode: &str, reply: &str) -> Value {
     let script = json!({"format": 1, "turns": [{"reply": reply}]}).to_string();
     project.write("script.yaml", script);
     let run = project.run(&[
@@ -35,7 +35,7 @@ fn action(name: &str, parameters: &str) -> String {
 }
 
 /// Returns the session state of the next prompt.
-fn next_state(project: &TestProject, mode: &str) -> String {
+pub(super) fn next_state(project: &TestProject, mode: &str) -> String {
     let prompt = project
         .run(&[
             "prompt",
@@ -53,7 +53,7 @@ fn next_state(project: &TestProject, mode: &str) -> String {
 }
 
 /// Returns the results in a session state: action, outcome and description.
-fn results(state: &str) -> Vec<(String, String, String)> {
+pub(super) fn results(state: &str) -> Vec<(String, String, String)> {
     let document = parsed(state);
     document
         .descendants()

@@ -5,8 +5,9 @@ use agentd::parse::{self, Grammar, ReplyContext};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::s4_actions::{next_state, results, take_turn};
 use crate::support::foreman_pack::{ACTIONS, MODES, pack, prompt};
-use crate::support::read_data;
+use crate::support::{TestProject, read_data};
 
 fn grammar(mode: &str) -> Grammar {
     pack().grammar(&Mode::new(mode).unwrap()).unwrap()
@@ -107,6 +108,59 @@ fn every_example_in_a_prompt_is_a_valid_reply() {
             assert_eq!(response.actions.len(), 1, "{mode}: {example}");
             assert!(response.proposals.is_empty(), "{mode}: {example}");
         }
+    }
+}
+
+/// Every example of every prompt is carried out, once its texts are the writer's own: a copy is refused as an echo.
+#[test]
+fn every_example_in_a_prompt_is_carried_out() {
+    let own_words = [
+        ("Pim", "Mara"),
+        ("pim", "mara"),
+        ("Help is", "Mercy is"),
+        ("Pride", "Guilt"),
+        ("beat_14\"", "beat_15\""),
+        ("By the window", "By the roof"),
+        ("Refuses help", "Refuses advice"),
+        ("Short sentences", "Long sentences"),
+        ("Welcome, but", "Unwelcome, but"),
+    ];
+    for mode in MODES {
+        let prompt = prompt("gpt-4o", mode, &StateDocument::default());
+        let file = format!("packs/foreman/examples/{mode}.assistant.md");
+        let example_turn = std::fs::read_to_string(crate::support::repository().join(file));
+        let mut examples = examples_of(&prompt);
+        examples.push(example_turn.unwrap());
+        if mode != "architect" {
+            // The examples of the protocols are turns in ARCHITECT.
+            examples.retain(|example| !example.contains("write_template"));
+        }
+
+        let mut carried_out = 0;
+        for mut example in examples {
+            let expected = read(mode, &example).actions.len();
+            if expected == 0 {
+                continue;
+            }
+            for (text, own_text) in own_words {
+                example = example.replace(text, own_text);
+            }
+            if !example.contains("<message>") {
+                example = format!("<message>m</message>\n{example}");
+            }
+
+            let project = TestProject::new();
+            take_turn(&project, mode, &example);
+            let outcomes = results(&next_state(&project, mode));
+            assert_eq!(outcomes.len(), expected, "{mode}: {outcomes:?}\n{example}");
+            assert!(
+                outcomes.iter().all(|(_, outcome, _)| outcome == "done"),
+                "{mode}: {outcomes:?}\n{example}"
+            );
+            carried_out += expected;
+        }
+        let expected = if mode == "architect" { 5 } else { 2 };
+        assert_eq!(carried_out, expected, "{mode}");
     }
 }
 
