@@ -25,7 +25,7 @@ pub struct AgentSpec {
     /// True if the agent can read and edit files with its own tools.
     #[serde(default = "default_true")]
     pub tools: bool,
-    /// Variables that the agent may see in addition to those that every agent may see.
+    /// Variables that this agent may see, in addition to those for all agents.
     #[serde(default)]
     pub environment: Vec<NamePattern>,
     /// Variables that the agent may never see; takes precedence over `environment`.
@@ -39,8 +39,8 @@ pub struct AgentSpec {
     /// Switches for the agent's own settings. `{name}` in `argv` is replaced by the arguments of a switch.
     #[serde(default)]
     pub switches: BTreeMap<String, Switch>,
-    /// Project files whose instructions the agent follows by itself. The user must accept them first. A path with a `/` at
-    /// the end means all files below that folder.
+    /// Project files whose instructions the agent follows by itself. The user must trust them first. A path that ends
+    /// with `/` means all files below that folder.
     #[serde(default)]
     pub obeys: Vec<String>,
     /// Syntax that the agent would expand in a prompt.
@@ -72,7 +72,7 @@ pub struct AgentSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestExtent {
-    /// The definition does not say.
+    /// Not stated in the definition.
     #[default]
     Unknown,
     /// Written from documentation only.
@@ -278,7 +278,7 @@ impl AgentSpec {
     fn find_variable_problem(&self) -> Option<String> {
         let is_invalid = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
         let name = self.set.keys().find(is_invalid)?;
-        Some(format!("cannot set {name:?}: invalid variable name"))
+        Some(format!("invalid variable name {name:?} under `set`"))
     }
 
     fn find_command_problem(&self) -> Option<String> {
@@ -286,9 +286,10 @@ impl AgentSpec {
             return Some("`argv` is empty".to_owned());
         };
         if !matches!(&command[..], [command] if !command.is_empty() && !command.contains('{')) {
-            return Some(
-                "the first item of `argv` must be the command, without placeholders".to_owned(),
-            );
+            return Some(format!(
+                "the first item of `argv` must be the command, without placeholders, not {:?}",
+                command.join(" ")
+            ));
         }
 
         let allow_command = self
@@ -393,7 +394,7 @@ impl AgentSpec {
                     ..OutputSpec::default()
                 };
                 (*output != plain)
-                    .then(|| "output of kind `text` allows only `exit_codes`".to_owned())
+                    .then(|| "`output` of kind `text` allows only `exit_codes`".to_owned())
             }
             OutputKind::Json | OutputKind::Jsonl if output.text.is_empty() => {
                 Some("`output` needs `text`: rules that find the reply in the JSON".to_owned())

@@ -32,7 +32,7 @@ pub struct SwitchPosition {
     /// Arguments that replace the placeholder of the switch.
     #[serde(default)]
     pub argv: Vec<Argument>,
-    /// Environment variables.
+    /// Environment variables to set, by name.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Project files whose instructions the agent then follows.
@@ -60,7 +60,7 @@ impl Agents {
         for (name, positions) in settings {
             let Some(spec) = self.find(name) else {
                 let known: Vec<&str> = self.all().map(|spec| spec.name.as_str()).collect();
-                let message = format!("unknown agent `{name}` in the settings");
+                let message = format!("unknown agent `{name}` under [agents] in the settings");
                 return Err(
                     Error::new(ErrorKind::ConfigInvalid, message).with_hint(format!(
                         "known agents: {}; define others in agents.yaml",
@@ -85,24 +85,21 @@ impl Agents {
         }
 
         for spec in self.specs_mut() {
-            let positions = settings.get(&spec.name);
-            spec.set_switches(|name| positions.and_then(|positions| positions.get(name)).copied());
+            spec.set_switches(settings.get(&spec.name));
         }
         Ok(self)
     }
 }
 
 impl AgentSpec {
-    /// Replaces the placeholder of each switch, and adds the variables and files of the switch. A switch without a
-    /// position in the settings has its default position.
-    fn set_switches(&mut self, find_position: impl Fn(&str) -> Option<bool>) {
+    /// Replaces the placeholder of each switch, and adds the variables and files of the switch. A switch that is not in
+    /// `settings` has its default position. Afterwards, `default` of each switch is its actual position.
+    fn set_switches(&mut self, settings: Option<&BTreeMap<String, bool>>) {
         for (name, switch) in &mut self.switches {
-            switch.default = find_position(name).unwrap_or(switch.default);
-            let position = if switch.default {
-                &switch.on
-            } else {
-                &switch.off
-            };
+            let is_set_on = settings.and_then(|positions| positions.get(name)).copied();
+            let is_on = is_set_on.unwrap_or(switch.default);
+            switch.default = is_on;
+            let position = if is_on { &switch.on } else { &switch.off };
 
             let placeholder = [format!("{{{name}}}")];
             self.argv = std::mem::take(&mut self.argv)

@@ -92,7 +92,8 @@ impl Agents {
                 .with_hint("docs/reference/agents.md describes every key")
         };
         if file.format.value != 1 {
-            let message = "unsupported format of agent definitions; expected 1".to_owned();
+            let format = file.format.value;
+            let message = format!("unsupported format {format} of agent definitions; expected 1");
             return Err(invalid(file.format.referenced, message));
         }
 
@@ -192,8 +193,8 @@ impl Agents {
         let is_model = |model: &str| !model.is_empty() && !model.starts_with('-');
         let (name, model) = name.split_once(':').filter(|(_, model)| is_model(model))?;
         let command = self.find(name).map(AgentKind::Command);
-        let known = command.or_else(|| self.providers.get(name).map(AgentKind::Http))?;
-        Some((known, Some(model)))
+        let kind = command.or_else(|| self.providers.get(name).map(AgentKind::Http))?;
+        Some((kind, Some(model)))
     }
 
     /// Returns the model of an agent: the one in its name, or the default of its definition.

@@ -15,18 +15,20 @@ impl TryFrom<String> for AllowedCommand {
     type Error = String;
 
     fn try_from(command: String) -> Result<Self, String> {
+        if command.len() > MAX_COMMAND_BYTES {
+            return Err(format!(
+                "invalid command {command:?}: longer than {MAX_COMMAND_BYTES} bytes"
+            ));
+        }
+
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/-:=+@".contains(c);
         let has_valid_start =
             command.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/');
-        if has_valid_start
-            && command.len() <= MAX_COMMAND_BYTES
-            && command.chars().all(is_plain)
-            && command.trim_end() == command
-        {
+        if has_valid_start && command.chars().all(is_plain) && command.trim_end() == command {
             return Ok(Self(command));
         }
         Err(format!(
-            "invalid command {command:?}: expected the first words of a command, such as \"cargo test\""
+            "invalid command {command:?}: expected letters, digits, spaces and `._/-:=+@`, such as \"cargo test\""
         ))
     }
 }

@@ -133,6 +133,7 @@ fn fill_text(text: &str, values: &ArgumentValues<'_>) -> Result<Option<String>> 
                 filled.push_str(path_text(values.prompt_file)?)
             }
             ArgumentSegment::Placeholder("command") => filled.push_str(values.command),
+            // Only `{cwd}` is left: definitions with an unknown placeholder are refused.
             ArgumentSegment::Placeholder(_) => filled.push_str(path_text(values.cwd)?),
         }
     }

@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for NamePattern {
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*' | '(' | ')' | '.' | '-');
         if pattern.is_empty() || !pattern.chars().all(is_usable) {
             return Err(de::Error::custom(format!(
-                "invalid variable name or pattern {pattern:?}"
+                "invalid variable name or pattern {pattern:?}: expected letters, digits and `_*().-`"
             )));
         }
         Ok(Self::new(&pattern))
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything_and_case_does_not_matter() {
+    fn a_star_matches_any_text_and_case_is_ignored() {
         let cases = [
             ("HOME", "HOME", true),
             ("HOME", "HOME2", false),
@@ -70,10 +70,10 @@ mod tests {
             ("A*A", "A", false),
             ("*", "anything", true),
         ];
-        for (pattern, name, fits) in cases {
+        for (pattern, name, is_match) in cases {
             assert_eq!(
                 NamePattern(pattern.to_owned()).matches(name),
-                fits,
+                is_match,
                 "{pattern} {name}"
             );
         }

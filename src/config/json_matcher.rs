@@ -73,7 +73,7 @@ impl EventCondition {
     }
 }
 
-/// A rule that reads the text at a path from the events that match a condition.
+/// A rule that reads a text from each matching event.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRule {

@@ -64,7 +64,9 @@ impl<const MIN: u64, const MAX: u64> TryFrom<u64> for BoundedNumber<MIN, MAX> {
         if (MIN..=MAX).contains(&number) {
             return Ok(Self(number));
         }
-        Err(format!("{number} is not a number from {MIN} to {MAX}"))
+        Err(format!(
+            "{number} is out of range; expected a number from {MIN} to {MAX}"
+        ))
     }
 }
 
@@ -112,7 +114,7 @@ impl TryFrom<f64> for Dollars {
             return Ok(Self((dollars * 1e6).round() as u64));
         }
         Err(format!(
-            "{dollars} is not an amount from 0 to {MAX_DOLLARS}"
+            "{dollars} is out of range; expected an amount from 0 to {MAX_DOLLARS}"
         ))
     }
 }

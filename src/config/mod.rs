@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(
             none.review.commands,
             Some(Vec::new()),
-            "none is not the same as nothing said"
+            "an empty list is not the same as no list"
         );
     }
 

@@ -7,7 +7,7 @@ use super::{OutcomeRule, OutputSpec, TestExtent};
 
 /// Problem of a `key` that is not the name of a variable.
 pub(super) const INVALID_KEY_NAME: &str =
-    "`key` must be the name of an environment variable, in capitals, not the key itself";
+    "`key` must be the name of an environment variable, in upper case, not the key itself";
 
 /// A server that serves models over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -99,8 +99,13 @@ impl Provider {
         let address = ["https://", "http://"]
             .iter()
             .find_map(|scheme| self.base_url.strip_prefix(scheme));
-        if address.is_none_or(str::is_empty) || self.base_url.contains(['?', '#', ' ', '{', '}']) {
-            return Some("`base_url` is not a URL such as https://host/v1".to_owned());
+        if address.is_none_or(str::is_empty) {
+            return Some(
+                "`base_url` must be an http or https URL, such as https://host/v1".to_owned(),
+            );
+        }
+        if self.base_url.contains(['?', '#', ' ', '{', '}']) {
+            return Some("`base_url` must not contain `?`, `#`, spaces or braces".to_owned());
         }
 
         // URLs are printed, so they must not hold credentials.

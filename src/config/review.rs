@@ -182,7 +182,9 @@ impl TryFrom<String> for VariableName {
         if !name.is_empty() && name.chars().all(is_usable) {
             return Ok(Self(name));
         }
-        Err(format!("invalid variable name {name:?}"))
+        Err(format!(
+            "invalid variable name {name:?}: expected letters, digits and `_`"
+        ))
     }
 }
 
@@ -288,7 +290,7 @@ impl TryFrom<Vec<AgentNameEntry>> for Challengers {
         let mut names: Vec<AgentName> = Vec::new();
         for AgentNameEntry(name) in entries {
             if names.contains(&name) {
-                return Err(format!("duplicate agent `{name}`"));
+                return Err(format!("duplicate agent `{name}` in `challengers`"));
             }
             names.push(name);
         }
@@ -339,15 +341,19 @@ impl TryFrom<String> for ModelName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        // A command would take a name that starts with `-` for a flag.
-        if name.trim() == name
-            && !name.is_empty()
-            && !name.starts_with('-')
-            && filter_terminal_text(&name) == name
-        {
+        let problem = if name.is_empty() {
+            "it is empty"
+        } else if name.starts_with('-') {
+            // A command would take it for a flag.
+            "it starts with `-`"
+        } else if name.trim() != name {
+            "it starts or ends with a space"
+        } else if filter_terminal_text(&name) != name {
+            "it contains control characters"
+        } else {
             return Ok(Self(name));
-        }
-        Err(format!("invalid model name {name:?}"))
+        };
+        Err(format!("invalid model name {name:?}: {problem}"))
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_apart_into_words() {
+    fn names_are_split_into_words() {
         assert_eq!(split_words("MY_API_KEY"), ["MY", "API", "KEY"]);
         assert_eq!(
             split_words("npm_config__authToken"),

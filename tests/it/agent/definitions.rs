@@ -202,7 +202,11 @@ fn definition_errors_have_a_location_and_a_message() {
             3,
             "invalid variable name or pattern \"A B\"",
         ),
-        ("  a: {argv: [x], set: {A=B: c}}", 3, "cannot set"),
+        (
+            "  a: {argv: [x], set: {A=B: c}}",
+            3,
+            "invalid variable name \"A=B\" under `set`",
+        ),
         ("  ':a': {argv: [x]}", 3, "invalid agent name"),
         ("  a: {argv: [x], expands: [dollars]}", 3, "dollars"),
         (
@@ -401,8 +405,14 @@ fn agent_name_may_include_its_model() {
 #[test]
 fn provider_errors_have_a_location_and_a_message() {
     for (written, words) in [
-        ("p: {dialect: openai, base_url: 'ftp://x'}", "is not a URL"),
-        ("p: {dialect: openai, base_url: 'https://'}", "is not a URL"),
+        (
+            "p: {dialect: openai, base_url: 'ftp://x'}",
+            "must be an http or https URL",
+        ),
+        (
+            "p: {dialect: openai, base_url: 'https://'}",
+            "must be an http or https URL",
+        ),
         (
             "p: {dialect: openai, base_url: 'https://a:b@host/v1'}",
             "a user name or password",

@@ -441,10 +441,13 @@ fn provider_errors_have_a_location_and_a_message() {
     let table = [
         ("dialect: openai", "base_url"),
         ("dialect: klingon, base_url: https://x.test", "klingon"),
-        ("dialect: openai, base_url: x.test/v1", "is not a URL"),
+        (
+            "dialect: openai, base_url: x.test/v1",
+            "must be an http or https URL",
+        ),
         (
             "dialect: openai, base_url: 'https://x.test/{model}'",
-            "is not a URL",
+            "must not contain `?`, `#`, spaces or braces",
         ),
         (
             "dialect: openai, base_url: 'https://me:secret@x.test'",
