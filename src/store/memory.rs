@@ -76,17 +76,17 @@ impl Store for MemoryStore {
         now: SystemTime,
     ) -> Result<ClaimResult> {
         let mut ledger = self.ledger();
-        let found = ledger.sessions.entry(session.clone()).or_default();
-        if let Some(held) = &found.held
+        let claimed = ledger.sessions.entry(session.clone()).or_default();
+        if let Some(held) = &claimed.held
             && over != Some(held.fence)
         {
             return Ok(ClaimResult::Busy(held.clone()));
         }
-        found.fence += 1;
+        claimed.fence += 1;
 
-        let fence = found.fence;
+        let fence = claimed.fence;
         let now = round_to_millis(now);
-        found.held = Some(HeldSession {
+        claimed.held = Some(HeldSession {
             session: session.clone(),
             holder: holder.clone(),
             since: now,
@@ -130,10 +130,10 @@ impl Store for MemoryStore {
             .flat_map(Event::texts)
             .find(|id| !is_present(id))
         {
-            return Err(turn_index::missing_text_error(id));
+            return Err(turn_index::missing_blob_error(id));
         }
 
-        // Indexed in a draft first: if an event is refused, nothing is recorded.
+        // The events are indexed in a draft first: if one is refused, nothing is recorded.
         let mut draft = DerivedDraft::new(&ledger.derived);
         for event in entry.events {
             turn_index::index_event(&mut draft, &lease.session, event, &entry.budget, now)?;
@@ -171,7 +171,7 @@ impl Store for MemoryStore {
             .ledger()
             .sessions
             .get(session)
-            .map(|found| found.events.clone())
+            .map(|recorded| recorded.events.clone())
             .unwrap_or_default())
     }
 

@@ -39,7 +39,7 @@ use crate::models::{
 /// Maximum number of measurements kept for each agent, model and kind.
 pub const MAX_MEASUREMENTS: usize = 200;
 
-/// Returns the id of a text in the ledger: the BLAKE3 hash of its bytes.
+/// Returns the id of a blob in the ledger: the BLAKE3 hash of its bytes.
 #[must_use]
 pub fn blob_id(bytes: &[u8]) -> BlobId {
     BlobId(blake3::hash(bytes).to_hex().to_string())
@@ -63,12 +63,12 @@ pub enum ClaimResult {
     Busy(HeldSession),
 }
 
-/// Events and texts that are recorded in one transaction.
+/// Events and blobs that are recorded in one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LedgerEntry<'a> {
     /// Events, in order.
     pub events: &'a [Event],
-    /// Texts that these events or later events refer to.
+    /// Contents of blobs that these events or later events refer to.
     pub blobs: &'a [&'a [u8]],
     /// Limits that each `Called` event is checked against.
     pub budget: Budget,
@@ -84,7 +84,7 @@ pub struct LedgerMarks {
 /// Query for turns.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnQuery<'a> {
-    /// Only turns of this session.
+    /// Session of the turns; `None` for all sessions.
     pub session: Option<&'a SessionId>,
     /// Maximum number of turns to return; older turns are skipped.
     pub newest: usize,
@@ -95,9 +95,9 @@ pub struct TurnQuery<'a> {
 pub struct MeasurementQuery<'a> {
     #[expect(missing_docs, reason = "the name says it all")]
     pub kind: MeasuredKind,
-    /// Only measurements of this agent.
+    /// Agent that was measured; `None` for all agents.
     pub agent: Option<&'a str>,
-    /// Only measurements of this model.
+    /// Model that was measured; `None` for all models.
     pub model: Option<&'a str>,
 }
 
@@ -140,7 +140,7 @@ pub trait Store: Send + Sync {
     ///
     /// `SessionBusy` if the lease is void, `LedgerChanged` if the session has events that were not recorded under the lease,
     /// `BudgetExhausted` if a call would exceed a budget, `LedgerUnusable` if an event is out of order or refers to a missing
-    /// text. Nothing is recorded then.
+    /// blob. Nothing is recorded then.
     fn commit(&self, lease: &Lease, entry: &LedgerEntry<'_>, now: SystemTime) -> Result<()>;
 
     /// Returns a snapshot of the end of every session, for a later [`Self::check_unchanged`].
@@ -177,7 +177,7 @@ pub trait Store: Send + Sync {
         Ok(State::fold(events.iter().map(|(_, event)| event)))
     }
 
-    /// Returns the bytes of a text; `None` if the ledger does not have it.
+    /// Returns the content of a blob; `None` if the ledger does not have it.
     ///
     /// # Errors
     ///

@@ -102,8 +102,8 @@ impl SqliteStore {
         open::read_ledger_id(&self.connection())
     }
 
-    /// Checks all hashes, texts and derived rows. Returns a description of each fault; of each session, only the first bad
-    /// event is reported.
+    /// Checks all hashes, blobs and derived rows. Returns a description of each fault; of each session, only the first
+    /// edited event is reported.
     ///
     /// # Errors
     ///
@@ -137,9 +137,9 @@ impl SqliteStore {
             .filter(|(fence, _)| *fence == lease.fence)
             .cloned();
 
-        let found = SessionChain::load_leased(connection, lease);
-        match (found, written) {
-            (Ok(found), Some((_, written))) if found != written => {
+        let stored = SessionChain::load_leased(connection, lease);
+        match (stored, written) {
+            (Ok(stored), Some((_, written))) if stored != written => {
                 Err(ledger_changed_error(&[describe_foreign_events(
                     &lease.session,
                 )]))
@@ -152,7 +152,7 @@ impl SqliteStore {
                 );
                 Err(ledger_changed_error(&[gone]))
             }
-            (found, _) => found,
+            (stored, _) => stored,
         }
     }
 
@@ -194,7 +194,8 @@ fn describe_foreign_events(session: &SessionId) -> String {
 fn ledger_changed_error(changes: &[String]) -> Error {
     let more = match changes.len() {
         0 | 1 => String::new(),
-        several => format!(" (and {} more)", several - 1),
+        2 => " (and 1 more change)".to_owned(),
+        several => format!(" (and {} more changes)", several - 1),
     };
 
     let first = changes.first().map(String::as_str).unwrap_or_default();
@@ -344,7 +345,7 @@ impl Store for SqliteStore {
                     None => false,
                 };
                 if !is_present {
-                    return Err(turn_index::missing_text_error(id));
+                    return Err(turn_index::missing_blob_error(id));
                 }
             }
 
@@ -423,7 +424,7 @@ impl Store for SqliteStore {
                 if bytes > MAX_SESSION_BYTES {
                     return Err(tables::conversion_error(
                         1,
-                        "the events of the session are too large",
+                        "the events of the session exceed 1 GiB",
                     ));
                 }
                 Ok((
@@ -456,7 +457,7 @@ impl Store for SqliteStore {
         bytes
             .filter(|bytes| blake3::hash(bytes) == hash)
             .map(Some)
-            .ok_or_else(|| damaged_error(&format!("contains a damaged text: {id}")))
+            .ok_or_else(|| damaged_error(&format!("contains a damaged blob: {id}")))
     }
 
     fn turns(&self, wanted: &TurnQuery<'_>) -> Result<Vec<TurnRow>> {
@@ -596,7 +597,7 @@ struct StoredBlob<'a> {
     bytes: Cow<'a, [u8]>,
 }
 
-/// Returns the hashes of all texts, and rows for the texts that are missing from the ledger, in their order.
+/// Returns the hashes of all blobs, and rows for those that the ledger does not have yet, in their order.
 fn new_blobs<'a>(
     connection: &Connection,
     blobs: &[&'a [u8]],
@@ -605,7 +606,11 @@ fn new_blobs<'a>(
     let mut missing = Vec::new();
     for bytes in blobs {
         if bytes.len() > compression::MAX_TEXT_BYTES {
-            let message = format!("the ledger cannot store a text of {} bytes", bytes.len());
+            let message = format!(
+                "the ledger cannot store a blob of {} bytes; the limit is {} bytes",
+                bytes.len(),
+                compression::MAX_TEXT_BYTES
+            );
             return Err(Error::new(ErrorKind::LedgerUnusable, message)
                 .with_hint("lower `output_bytes` under [limits] in agentd/config.toml"));
         }
@@ -629,7 +634,7 @@ fn has_blob(connection: &Connection, hash: &Hash) -> Result<bool> {
         .map_err(database_error)
 }
 
-/// Parses the id of a text; `None` unless it is a hash in lower-case hexadecimal.
+/// Parses the id of a blob; `None` unless it is a hash in lower-case hexadecimal.
 fn parse_blob_id(id: &BlobId) -> Option<Hash> {
     Hash::from_hex(&id.0)
         .ok()
@@ -651,7 +656,7 @@ mod tests {
 
     /// A test cannot fill a disk on every machine, so it lowers SQLite's page limit instead.
     #[test]
-    fn what_does_not_fit_is_refused_and_the_next_entry_that_fits_is_kept() {
+    fn an_entry_that_does_not_fit_is_refused_and_a_later_one_is_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path()).unwrap();
         let session = SessionId::new("add-login").unwrap();

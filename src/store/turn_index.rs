@@ -57,7 +57,7 @@ impl ScopeTotal {
 
 /// Storage of indexed turns and totals while events are recorded.
 pub(super) trait TurnIndex {
-    /// Returns the highest turn number of a session.
+    /// Returns the highest turn number of a session; `None` if it has no turns.
     fn last_turn(&self, session: &SessionId) -> Result<Option<u64>>;
     /// Returns a turn; `None` if it was not started.
     fn turn(&self, session: &SessionId, turn: u64) -> Result<Option<IndexedTurn>>;
@@ -198,11 +198,11 @@ fn open_call(
             is_first_in_session,
         ),
     ];
-    for (scope, caps, new_turn) in scopes {
+    for (scope, caps, is_new_turn) in scopes {
         let mut total = index.total(&scope)?;
-        check_budget(&scope, caps, total, call.reserved, new_turn)?;
+        check_budget(&scope, caps, total, call.reserved, is_new_turn)?;
         total.amount = add_amounts(total.amount, call.reserved);
-        total.turns = add_counts(total.turns, u64::from(new_turn));
+        total.turns = add_counts(total.turns, u64::from(is_new_turn));
         index.save_total(&scope, total)?;
     }
 
@@ -218,9 +218,9 @@ fn check_budget(
     caps: &BudgetLimits,
     total: ScopeTotal,
     reserve: Amount,
-    new_turn: bool,
+    is_new_turn: bool,
 ) -> Result<()> {
-    let Some(reason) = caps.exceeded(&total.spent(), reserve, new_turn) else {
+    let Some(reason) = caps.exceeded(&total.spent(), reserve, is_new_turn) else {
         return Ok(());
     };
 
@@ -340,11 +340,11 @@ pub(super) fn sum_usage(turns: impl Iterator<Item = TurnRow>) -> Vec<UsageRow> {
     rows.into_values().collect()
 }
 
-/// Returns the error for an event that refers to a text that is missing from the ledger.
-pub(super) fn missing_text_error(id: &BlobId) -> Error {
+/// Returns the error for an event that refers to a missing blob.
+pub(super) fn missing_blob_error(id: &BlobId) -> Error {
     Error::new(
         ErrorKind::LedgerUnusable,
-        format!("text {id} is missing from the ledger"),
+        format!("blob {id} is missing from the ledger"),
     )
     .with_hint("this is a bug in agentd; the step was not recorded")
 }

@@ -1,4 +1,4 @@
-//! LZ4 compression of stored texts and events, used where it makes them shorter.
+//! LZ4 compression of blobs and events, used where it makes them shorter.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ const MAX_COMPRESSION_RATIO: usize = 255;
 /// Maximum size of an event's JSON that is stored uncompressed.
 const MAX_PLAIN_BODY_BYTES: usize = 1_024;
 
-/// Maximum size in bytes of a text or the body of an event, compressed or not.
+/// Maximum size in bytes of a blob or the body of an event, compressed or not.
 pub(super) const MAX_TEXT_BYTES: usize = 256 << 20;
 
 /// Compresses bytes; returns them unchanged if that would not make them shorter.
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_packed_comes_back() {
+    fn compressed_bytes_are_restored() {
         let noise: Vec<u8> = (0..5_000_u32)
             .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
             .collect();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_are_refused_without_asking_for_memory() {
+    fn damaged_bytes_are_refused_without_a_large_allocation() {
         let kept = compress(&[b'x'; 1_000]).into_owned();
         for size in [999, 1_001, usize::MAX] {
             assert_eq!(decompress(&kept, size), None, "{size}");

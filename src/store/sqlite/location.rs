@@ -20,17 +20,17 @@ pub(super) const LEDGER_NAME: &str = paths::LEDGER_NAME;
 /// Device and inode of a file.
 pub(super) type FileId = (u64, u64);
 
-pub(super) fn file_id(found: &Metadata) -> FileId {
-    (found.dev(), found.ino())
+pub(super) fn file_id(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Returns true if a file is the ledger of a project. The ledger is not opened for that: closing any file descriptor of a
 /// database releases the POSIX locks that this process holds on the database.
 pub(super) fn is_ledger(root: &Path, file: FileId) -> bool {
-    let found = folder_path(root)
+    let ledger = folder_path(root)
         .ok()
         .and_then(|folder| folder.join(LEDGER_NAME).symlink_metadata().ok());
-    found.is_some_and(|found| file_id(&found) == file)
+    ledger.is_some_and(|metadata| file_id(&metadata) == file)
 }
 
 /// Returns the folder of a project's ledger, and creates it if it is missing.
@@ -43,7 +43,7 @@ pub(super) fn create_folder(root: &Path) -> Result<PathBuf> {
         _ => {}
     }
 
-    check_ownership(&folder, LOCAL_FOLDER, Metadata::is_dir)?;
+    check_ownership(&folder, LOCAL_FOLDER, FileKind::Folder)?;
     write_gitignore(&folder)?;
     Ok(folder)
 }
@@ -51,12 +51,12 @@ pub(super) fn create_folder(root: &Path) -> Result<PathBuf> {
 /// Returns the folder of a project's ledger; `None` if there is none.
 pub(super) fn find_folder(root: &Path) -> Result<Option<PathBuf>> {
     let folder = folder_path(root)?;
-    Ok(check_ownership(&folder, LOCAL_FOLDER, Metadata::is_dir)?.then_some(folder))
+    Ok(check_ownership(&folder, LOCAL_FOLDER, FileKind::Folder)?.then_some(folder))
 }
 
 /// Returns true if a folder contains a ledger. Fails if the ledger is not a regular file that belongs to this user.
 pub(super) fn has_ledger(folder: &Path) -> Result<bool> {
-    check_ownership(&folder.join(LEDGER_NAME), &ledger_path(), Metadata::is_file)
+    check_ownership(&folder.join(LEDGER_NAME), &ledger_path(), FileKind::Regular)
 }
 
 /// Refuses anything but regular files of this user at the paths that SQLite opens along with the ledger: SQLite would wait
@@ -67,7 +67,7 @@ pub(super) fn check_companions(folder: &Path) -> Result<()> {
         check_ownership(
             &path,
             &format!("{}{suffix}", ledger_path()),
-            Metadata::is_file,
+            FileKind::Regular,
         )?;
     }
     Ok(())
@@ -138,15 +138,18 @@ fn folder_path(root: &Path) -> Result<PathBuf> {
     Ok(root.join(LOCAL_FOLDER))
 }
 
-/// Returns true if a path exists, and removes the permissions of group and others. Fails if the path has the wrong type,
-/// is a symlink, or belongs to another user.
-fn check_ownership(
-    path: &Path,
-    name: &str,
-    has_right_type: impl Fn(&Metadata) -> bool,
-) -> Result<bool> {
-    let found = match path.symlink_metadata() {
-        Ok(found) => found,
+/// Kind of file that a path must have.
+#[derive(Clone, Copy)]
+enum FileKind {
+    Folder,
+    Regular,
+}
+
+/// Returns true if a path exists, and removes the permissions of group and others. Fails if the path is a symlink or
+/// another kind of file, or belongs to another user.
+fn check_ownership(path: &Path, name: &str, expected: FileKind) -> Result<bool> {
+    let metadata = match path.symlink_metadata() {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(write_error(name, error)),
     };
@@ -156,18 +159,20 @@ fn check_ownership(
             "move {name} away and try again: it would store private prompts and replies"
         ))
     };
-    if found.is_symlink() {
+    if metadata.is_symlink() {
         return Err(refuse("is a symlink"));
     }
-    if !has_right_type(&found) {
-        return Err(refuse("has the wrong file type"));
+    match expected {
+        FileKind::Folder if !metadata.is_dir() => return Err(refuse("is not a folder")),
+        FileKind::Regular if !metadata.is_file() => return Err(refuse("is not a regular file")),
+        FileKind::Folder | FileKind::Regular => {}
     }
-    if found.uid() != unistd::geteuid().as_raw() {
+    if metadata.uid() != unistd::geteuid().as_raw() {
         return Err(refuse("belongs to another user"));
     }
 
-    if found.mode() & 0o077 != 0 {
-        let owner_only = Permissions::from_mode(found.mode() & 0o700);
+    if metadata.mode() & 0o077 != 0 {
+        let owner_only = Permissions::from_mode(metadata.mode() & 0o700);
         fs::set_permissions(path, owner_only).map_err(|error| write_error(name, error))?;
     }
     Ok(true)

@@ -92,11 +92,11 @@ impl DerefMut for LedgerConnection {
 pub(super) fn open_ledger(folder: &Path) -> Result<LedgerConnection> {
     let path = folder.join(LEDGER_NAME);
     // Read before connecting: if the file is replaced in between, `reattach` notices before the first write.
-    let found = path
+    let metadata = path
         .metadata()
         .map_err(|error| location::write_error(&location::ledger_path(), error))?;
     // A ledger is created under another name, so it is never empty.
-    if found.len() == 0 {
+    if metadata.len() == 0 {
         return Err(damaged_error("is empty"));
     }
 
@@ -114,12 +114,12 @@ pub(super) fn open_ledger(folder: &Path) -> Result<LedgerConnection> {
     Ok(LedgerConnection {
         connection,
         deadline,
-        file: location::file_id(&found),
+        file: location::file_id(&metadata),
         saved_copy: None,
     })
 }
 
-/// Refuses a database whose schema is not the one of its version. Version and schema are read in one transaction, because
+/// Refuses a database whose schema does not match its version. Version and schema are read in one transaction, because
 /// another process may be migrating the database.
 fn check_schema(connection: &mut Connection) -> Result<()> {
     let snapshot = connection
@@ -228,7 +228,7 @@ fn read_version(connection: &Connection, migrations: &[Migration<'_>]) -> Result
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(database_error)?;
-    let version = usize::try_from(version).map_err(|_| damaged_error("has no version"))?;
+    let version = usize::try_from(version).map_err(|_| damaged_error("has a negative version"))?;
     if version > migrations.len() {
         return Err(unusable_error("was written by a newer version of agentd")
             .with_hint("install that version or a newer one"));
@@ -265,14 +265,16 @@ pub(super) fn database_error(error: rusqlite::Error) -> Error {
         _ if is_shared_memory_full => storage_full_error(),
         ErrorCode::DiskFull => storage_full_error(),
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged_error("is damaged"),
-        ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
             unusable_error("is not writable").with_hint("make the folder and its files writable")
         }
+        ErrorCode::CannotOpen => unusable_error("cannot be opened, or is not writable")
+            .with_hint("make the folder and its files writable"),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
             unusable_error("is locked by another process").with_hint("try again later")
         }
         ErrorCode::OperationInterrupted => damaged_error("took too long to read"),
-        ErrorCode::TooBig => damaged_error("contains a text that is too large"),
+        ErrorCode::TooBig => damaged_error("contains a value that is too large"),
         _ => unusable_error("cannot be used"),
     };
     converted.with_source(error)
@@ -297,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_ends_when_its_time_is_over() {
+    fn an_operation_is_interrupted_at_its_deadline() {
         let mut connection = Connection::open_in_memory().unwrap();
         let deadline = Deadline::install(&mut connection, MAX_OPERATION).unwrap();
-        let count = |most: i64| {
+        let count = |limit: i64| {
             let select = format!(
-                "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {most}) \
+                "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {limit}) \
                  SELECT count(*) FROM n"
             );
             connection
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_that_breaks_off_changes_nothing_and_can_be_taken_again() {
+    fn a_failed_migration_changes_nothing_and_can_be_repeated() {
         fn all<'a>(statements: &[&'a str]) -> Vec<Migration<'a>> {
             statements
                 .iter()

@@ -20,7 +20,7 @@ const MAX_OBJECTS: usize = 100;
 /// Statement that created each object of a schema, by type and name; `None` for an index that SQLite creates itself.
 type SchemaObjects = BTreeMap<(String, String), Option<String>>;
 
-/// Refuses a database whose schema is not the one that `migrations` create.
+/// Refuses a database whose schema differs from the result of `migrations`.
 pub(super) fn check_objects(connection: &Connection, migrations: &[Migration<'_>]) -> Result<()> {
     let found = read_objects(connection)?;
 

@@ -117,8 +117,8 @@ pub(super) fn read_measurement(row: &Row<'_>) -> rusqlite::Result<(SystemTime, M
 /// Reads the body of an event as JSON, decompressed.
 pub(super) fn read_body(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     match row.get_ref(column)? {
-        ValueRef::Blob(kept) => {
-            let body = compression::decompress_body(kept);
+        ValueRef::Blob(stored) => {
+            let body = compression::decompress_body(stored);
             body.ok_or_else(|| conversion_error(column, "not a compressed event"))
         }
         value => Ok(value
@@ -155,11 +155,11 @@ pub(super) fn conversion_error(
 /// Loads the usage of a scope; zero if there is no row.
 pub(super) fn load_total(connection: &Connection, scope: &BudgetScope<'_>) -> Result<ScopeTotal> {
     let select = "SELECT tokens, micro_dollars, turns, milliseconds FROM totals WHERE scope = ?1 AND name = ?2";
-    let found = connection
+    let total = connection
         .query_row(select, scope.key(), read_total)
         .optional()
         .map_err(database_error)?;
-    Ok(found.unwrap_or_default())
+    Ok(total.unwrap_or_default())
 }
 
 /// Turn index of one session, in a transaction.

@@ -13,7 +13,7 @@ use crate::store::LedgerMarks;
 use crate::store::memory::{DerivedDraft, DerivedRows};
 use crate::store::turn_index::{self, IndexedCall, IndexedTurn, ScopeTotal};
 
-/// Verifies everything: SQLite's own integrity check, texts, measurements, hash chains and derived rows. Returns a
+/// Verifies everything: SQLite's own integrity check, blobs, measurements, hash chains and derived rows. Returns a
 /// description of each fault.
 pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
     let mut faults: Vec<String> =
@@ -22,13 +22,13 @@ pub(super) fn verify(connection: &Connection) -> Result<Vec<String>> {
         })?;
     faults.retain(|fault| fault != "ok");
 
-    let blobs = verify_texts(connection, &mut faults)?;
+    let blobs = verify_blobs(connection, &mut faults)?;
     verify_measurements(connection, &mut faults)?;
     verify_event_rows(connection, &blobs, &mut faults)?;
     Ok(faults)
 }
 
-/// Verifies the hash chains and the derived rows. Texts must exist, but are not read: each is checked against its hash
+/// Verifies the hash chains and the derived rows. Blobs must exist, but are not read: each is checked against its hash
 /// when it is read.
 pub(super) fn verify_events(connection: &Connection) -> Result<Vec<String>> {
     let mut faults = Vec::new();
@@ -113,13 +113,16 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
         .query_row(select, [], |row| row.get(0))
         .map_err(database_error)?;
     if missing > 0 {
-        faults.push(format!("recorded events are missing: {missing}"));
+        faults.push(match missing {
+            1 => "1 recorded event is missing".to_owned(),
+            count => format!("{count} recorded events are missing"),
+        });
     }
     Ok(())
 }
 
-/// Verifies every text against its hash; returns the hashes of the intact ones.
-fn verify_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<HashSet<[u8; 32]>> {
+/// Verifies every blob against its hash; returns the hashes of the intact ones.
+fn verify_blobs(connection: &Connection, faults: &mut Vec<String>) -> Result<HashSet<[u8; 32]>> {
     let mut intact = HashSet::new();
     for_each_row(
         connection,
@@ -136,7 +139,7 @@ fn verify_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<Has
                 .filter(|hash| hash[..] == id)
             {
                 Some(hash) => drop(intact.insert(hash)),
-                None => faults.push(format!("text {number} was edited")),
+                None => faults.push(format!("blob {number} was edited")),
             }
             Ok(())
         },
@@ -163,7 +166,8 @@ struct ChainReader {
     session: SessionId,
     events: u64,
     head: Vec<u8>,
-    broken: bool,
+    /// True after the first fault; later events are not verified.
+    is_broken: bool,
 }
 
 /// Verifies the chain of every session, and adds every event to the rebuilt index.
@@ -182,7 +186,7 @@ fn verify_chains(
                 session,
                 events: 0,
                 head: Vec::new(),
-                broken: false,
+                is_broken: false,
             },
         );
         Ok(())
@@ -195,7 +199,7 @@ fn verify_chains(
             faults.push("an event does not belong to a session".to_owned());
             return Ok(());
         };
-        if reading.broken {
+        if reading.is_broken {
             return Ok(());
         }
         if let Err(why) = verify_event(row, reading, blobs, draft) {
@@ -204,7 +208,7 @@ fn verify_chains(
                 reading.events + 1,
                 reading.session
             ));
-            reading.broken = true;
+            reading.is_broken = true;
         }
         reading.events += 1;
         Ok(())
@@ -215,7 +219,7 @@ fn verify_chains(
         "SELECT id, events, head FROM sessions ORDER BY name",
         |row| {
             if let Some(reading) = sessions.get(&row.get(0)?)
-                && !reading.broken
+                && !reading.is_broken
                 && (tables::read_number(row, 1)?, row.get(2)?)
                     != (reading.events, reading.head.clone())
             {
@@ -236,7 +240,7 @@ fn verify_event(
     blobs: &HashSet<[u8; 32]>,
     draft: &mut DerivedDraft<'_>,
 ) -> Result<(), String> {
-    let changed = || "was edited".to_owned();
+    let edited = || "was edited".to_owned();
     let read = || {
         Ok((
             tables::read_number(row, 1)?,
@@ -246,7 +250,7 @@ fn verify_event(
             row.get::<_, Vec<u8>>(5)?,
         ))
     };
-    let (number, at, body, before, hash) = read().map_err(|_: rusqlite::Error| changed())?;
+    let (number, at, body, before, hash) = read().map_err(|_: rusqlite::Error| edited())?;
 
     let expected = event_hash(
         &reading.head,
@@ -256,15 +260,15 @@ fn verify_event(
         &body,
     );
     if number != reading.events + 1 || before != reading.head || expected.as_bytes()[..] != hash {
-        return Err(changed());
+        return Err(edited());
     }
     reading.head = hash;
 
-    let event: Event = serde_json::from_str(&body).map_err(|_| changed())?;
+    let event: Event = serde_json::from_str(&body).map_err(|_| edited())?;
     let is_missing =
         |id: &&_| parse_blob_id(id).is_none_or(|hash| !blobs.contains(hash.as_bytes()));
     if let Some(id) = event.texts().into_iter().find(is_missing) {
-        return Err(format!("names the missing text {id}"));
+        return Err(format!("refers to the missing blob {id}"));
     }
 
     let indexed = turn_index::index_event(
@@ -312,7 +316,7 @@ fn compare_turns(
 
     if stored != derived.turns.len() {
         faults.push(format!(
-            "number of listed turns: {stored}; number of turns in the events: {}",
+            "turns in the index: {stored}; turns in the events: {}",
             derived.turns.len()
         ));
     }

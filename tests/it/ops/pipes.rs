@@ -166,14 +166,14 @@ fn named_pipe_in_place_of_a_ledger_file_is_refused() {
         ] {
             run(&project, args, answers).fails(
                 7,
-                &["LedgerUnusable", &format!("{name} has the wrong file type")],
+                &["LedgerUnusable", &format!("{name} is not a regular file")],
             );
         }
 
         let checked = run(&project, &["doctor"], false);
         assert_eq!(checked.code, 1, "{checked:?}");
         assert!(
-            checked.stdout.contains("has the wrong file type"),
+            checked.stdout.contains("is not a regular file"),
             "{checked:?}"
         );
 

@@ -77,7 +77,7 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
 #[test]
 fn verify_names_the_first_changed_event() {
     let prompt = blob_id(b"prompt");
-    let named = format!("event 3 of session `a` names the missing text {prompt}");
+    let named = format!("event 3 of session `a` refers to the missing blob {prompt}");
     let cases = [
         (
             "UPDATE events SET body = replace(body, 'PASS', 'REJECTED') WHERE sequence = 7",
@@ -114,11 +114,11 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             "UPDATE blobs SET bytes = x'00' WHERE size = 10000",
-            "text 4 was edited",
+            "blob 4 was edited",
         ),
         (
             "UPDATE blobs SET size = 9223372036854775807 WHERE number = 4",
-            "text 4 was edited",
+            "blob 4 was edited",
         ),
         (
             "UPDATE turns SET verdict = 'REJECTED' WHERE id = 2",
@@ -134,7 +134,7 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             "DELETE FROM calls; DELETE FROM turns",
-            "number of listed turns: 0; number of turns in the events: 2",
+            "turns in the index: 0; turns in the events: 2",
         ),
         (
             "UPDATE totals SET tokens = 0 WHERE scope = 'run'",
@@ -152,7 +152,7 @@ fn verify_names_the_first_changed_event() {
             &format!("{REMOVE_A}; DELETE FROM links WHERE sequence <= 12"),
             "event 1 of session `b` does not follow the event before it: an event was removed or edited",
         ),
-        (REMOVE_B, "recorded events are missing: 12"),
+        (REMOVE_B, "12 recorded events are missing"),
         (
             "DELETE FROM links WHERE sequence = 5",
             "event 5 of session `a` does not follow the event before it: an event was removed or edited",

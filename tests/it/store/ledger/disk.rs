@@ -118,7 +118,7 @@ fn links_and_special_files_are_not_opened() {
     check_refused(file.path(), ".agentd/ledger.db is a symlink");
     fs::remove_file(ledger(file.path())).unwrap();
     fs::create_dir(ledger(file.path())).unwrap();
-    check_refused(file.path(), ".agentd/ledger.db has the wrong file type");
+    check_refused(file.path(), ".agentd/ledger.db is not a regular file");
 
     // Files that SQLite keeps next to the database must not be links either.
     let beside = tempfile::tempdir().unwrap();
