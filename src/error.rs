@@ -291,15 +291,15 @@ impl Error {
         self
     }
 
-    /// Adds the cause.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// Returns the kind.
     #[must_use]
+    #[expect(missing_docs, reason = "the name says it all")]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -364,10 +364,10 @@ mod tests {
         assert_eq!((place.line, place.column), (2, 5));
         let error = Error::new(ErrorKind::PackInvalid, "broken")
             .with_place(place)
-            .with_hint("mend it");
+            .with_hint("fix it");
         assert_eq!(
             format!("{error:#}"),
-            "broken\n --> a.yaml:2:5\n  |\n2 |   twö: 3\n  |     ^\nhint: mend it"
+            "broken\n --> a.yaml:2:5\n  |\n2 |   twö: 3\n  |     ^\nhint: fix it"
         );
     }
 

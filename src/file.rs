@@ -40,7 +40,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
 /// Those of [`read_text`], and `FileUnusable` for a symlink that is broken or points outside of the folder.
 pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<String>> {
     match resolve_inside(folder, path)? {
-        Some(found) => found.read_text(limit),
+        Some(resolved) => resolved.read_text(limit),
         None => Ok(None),
     }
 }
@@ -160,16 +160,20 @@ fn resolve_inside(folder: &Path, path: &Path) -> Result<Option<ResolvedFile>> {
     {
         return Ok(None);
     }
-    let Ok(target) = path.canonicalize() else {
-        return Err(unusable(path, "is a broken symlink"));
-    };
-    let Some(found) = ResolvedFile::at(folder, &target, &target) else {
+    let target = path.canonicalize().map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            unusable(path, "is a broken symlink")
+        } else {
+            unusable(path, "cannot be resolved").with_source(error)
+        }
+    })?;
+    let Some(resolved) = ResolvedFile::at(folder, &target, &target) else {
         return Err(
             unusable(path, "is a symlink to a file outside of the project")
                 .with_hint("copy the file into the project: such symlinks are not followed"),
         );
     };
-    Ok(Some(found))
+    Ok(Some(resolved))
 }
 
 /// Reads the bytes of a file; `None` if it does not exist.
@@ -262,7 +266,7 @@ pub fn names_in(folder: &Path) -> Result<Vec<OsString>> {
 /// Those of [`read_bytes`], and `FileUnusable` for a symlink that is broken or points outside of the folder.
 pub fn read_bytes_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     match resolve_inside(folder, path)? {
-        Some(found) => found.read(limit),
+        Some(resolved) => resolved.read(limit),
         None => Ok(None),
     }
 }
@@ -363,7 +367,7 @@ mod tests {
 
     /// A folder and a file are replaced by symlinks to others of the same name after they were resolved.
     #[test]
-    fn what_becomes_a_link_after_it_was_resolved_is_not_followed() {
+    fn a_symlink_created_after_resolving_is_not_followed() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");
         let outside = place.path().join("outside");

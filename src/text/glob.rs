@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text_of_a_name() {
+    fn a_star_matches_any_text_of_a_name() {
         let cases = [
             ("login.md", "login.md", true),
             ("login.md", "login.md2", false),

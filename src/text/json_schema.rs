@@ -150,7 +150,9 @@ pub(crate) fn looks_like_schema(value: &Value) -> bool {
     let Value::Object(map) = value else {
         return false;
     };
-    SCHEMA_KEYWORDS.iter().any(|sign| map.contains_key(*sign))
+    SCHEMA_KEYWORDS
+        .iter()
+        .any(|keyword| map.contains_key(*keyword))
         || map.get("type").is_some_and(is_type)
 }
 
@@ -199,10 +201,10 @@ impl SchemaChecker {
             return self.fail("is nested too deeply");
         }
         for (keyword, value) in keywords {
-            let known = KEYWORDS
+            let entry = KEYWORDS
                 .iter()
                 .find(|(_, names)| names.contains(&keyword.as_str()));
-            if let Some((shape, _)) = known {
+            if let Some((shape, _)) = entry {
                 self.path.push(keyword.clone());
                 self.check_keyword(*shape, value)?;
                 self.path.pop();
@@ -266,8 +268,8 @@ impl SchemaChecker {
         Ok(())
     }
 
-    fn require(&self, holds: bool, message: &'static str) -> Result<(), SchemaFault> {
-        if holds { Ok(()) } else { self.fail(message) }
+    fn require(&self, is_valid: bool, message: &'static str) -> Result<(), SchemaFault> {
+        if is_valid { Ok(()) } else { self.fail(message) }
     }
 
     fn fail(&self, message: &'static str) -> Result<(), SchemaFault> {

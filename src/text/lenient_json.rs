@@ -23,23 +23,23 @@ pub(crate) fn parse_lenient_json(text: &str) -> Option<LenientValue> {
     let mut parser = LenientJsonParser {
         text,
         at: 0,
-        cut: false,
-        python: false,
+        is_cut: false,
+        is_python: false,
     };
     let value = parser.read_value(0)?;
     Some(LenientValue {
         value,
         end: parser.at,
-        is_cut: parser.cut,
-        is_python: parser.python,
+        is_cut: parser.is_cut,
+        is_python: parser.is_python,
     })
 }
 
 struct LenientJsonParser<'a> {
     text: &'a str,
     at: usize,
-    cut: bool,
-    python: bool,
+    is_cut: bool,
+    is_python: bool,
 }
 
 impl<'a> LenientJsonParser<'a> {
@@ -60,7 +60,7 @@ impl<'a> LenientJsonParser<'a> {
             self.skip_space_and_comments();
             match self.peek() {
                 None => {
-                    self.cut = true;
+                    self.is_cut = true;
                     return Some(object);
                 }
                 Some('}') => {
@@ -72,8 +72,8 @@ impl<'a> LenientJsonParser<'a> {
 
             let key = self.read_key()?;
             self.skip_space_and_comments();
-            if self.cut || self.peek().is_none() {
-                self.cut = true;
+            if self.is_cut || self.peek().is_none() {
+                self.is_cut = true;
                 return Some(object);
             }
             if !self.take(':') {
@@ -82,7 +82,7 @@ impl<'a> LenientJsonParser<'a> {
 
             self.skip_space_and_comments();
             if self.peek().is_none() {
-                self.cut = true;
+                self.is_cut = true;
                 return Some(object);
             }
             let value = self.read_value(depth + 1)?;
@@ -101,7 +101,7 @@ impl<'a> LenientJsonParser<'a> {
             self.skip_space_and_comments();
             match self.peek() {
                 None => {
-                    self.cut = true;
+                    self.is_cut = true;
                     return Some(items);
                 }
                 Some(']') => {
@@ -117,8 +117,8 @@ impl<'a> LenientJsonParser<'a> {
     /// Reads the comma after an item. It may be missing before the closing bracket `end`.
     fn read_separator(&mut self, end: char) -> Option<()> {
         self.skip_space_and_comments();
-        let done = self.cut || self.take(',') || self.peek().is_none_or(|c| c == end);
-        done.then_some(())
+        let is_separated = self.is_cut || self.take(',') || self.peek().is_none_or(|c| c == end);
+        is_separated.then_some(())
     }
 
     fn read_key(&mut self) -> Option<String> {
@@ -136,13 +136,13 @@ impl<'a> LenientJsonParser<'a> {
     /// Reads a string. An unescaped quote ends it only if the text after it can follow a string.
     fn read_string(&mut self) -> Option<String> {
         let quote = self.peek()?;
-        self.python |= quote == '\'';
+        self.is_python |= quote == '\'';
         self.at += 1;
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
             let Some(stop) = rest.find([quote, '\\']) else {
-                self.cut = true;
+                self.is_cut = true;
                 out.push_str(rest);
                 self.at = self.text.len();
                 return Some(out);
@@ -178,7 +178,7 @@ impl<'a> LenientJsonParser<'a> {
     fn read_escape(&mut self, out: &mut String) -> Option<()> {
         let mut rest = self.text[self.at + 1..].chars();
         let Some(c) = rest.next() else {
-            self.cut = true;
+            self.is_cut = true;
             self.at = self.text.len();
             return Some(());
         };
@@ -229,16 +229,16 @@ impl<'a> LenientJsonParser<'a> {
         let rest = &self.text[self.at..];
         let end =
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
-        self.cut |= end.is_none();
+        self.is_cut |= end.is_none();
         let word = &rest[..end.unwrap_or(rest.len())];
         self.at += word.len();
 
-        self.python |= matches!(word, "None" | "True" | "False");
+        self.is_python |= matches!(word, "None" | "True" | "False");
         match word {
             "null" | "None" => Some(Value::Null),
             "true" | "True" => Some(true.into()),
             "false" | "False" => Some(false.into()),
-            _ if self.cut && may_be_cut(word) => Some(Value::Null),
+            _ if self.is_cut && may_be_cut(word) => Some(Value::Null),
             _ => word.parse::<Number>().ok().map(Value::from),
         }
     }
@@ -261,9 +261,11 @@ impl<'a> LenientJsonParser<'a> {
     }
 
     fn take(&mut self, c: char) -> bool {
-        let found = self.peek() == Some(c);
-        self.at += if found { c.len_utf8() } else { 0 };
-        found
+        let is_next = self.peek() == Some(c);
+        if is_next {
+            self.at += c.len_utf8();
+        }
+        is_next
     }
 
     fn peek(&self) -> Option<char> {
@@ -273,11 +275,12 @@ impl<'a> LenientJsonParser<'a> {
 
 /// Returns true if a word at the end of the text may be the start of a number or of a known literal.
 fn may_be_cut(word: &str) -> bool {
-    let known = ["null", "None", "true", "True", "false", "False"];
-    let number = word
+    let literals = ["null", "None", "true", "True", "false", "False"];
+    let is_number = word
         .bytes()
         .all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-    !word.is_empty() && (number || known.iter().any(|known| known.starts_with(word)))
+    let is_literal_start = literals.iter().any(|literal| literal.starts_with(word));
+    !word.is_empty() && (is_number || is_literal_start)
 }
 
 #[cfg(test)]

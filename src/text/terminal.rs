@@ -187,8 +187,7 @@ fn find_unshown(text: &str) -> Option<usize> {
     }
 }
 
-/// Returns true for a byte that may start a character that is not shown. Most texts contain no such byte, so that no
-/// character of them is decoded.
+/// Returns true if a byte may start a character that is not shown. Most texts contain no such byte and need no decoding.
 fn is_suspect(byte: u8) -> bool {
     matches!(byte, 0..=8 | 11..=31 | 127 | 0xC2 | 0xD8 | 0xE2 | 0xEF | 0xF3)
 }
@@ -213,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_line_and_no_command() {
+    fn an_escaped_file_name_is_one_line_and_not_a_command() {
         for (name, shown) in [
             ("src/größe 'x' \"y\".rs", "src/größe 'x' \"y\".rs"),
             ("a::b", "a::b"),

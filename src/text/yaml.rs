@@ -168,7 +168,13 @@ fn describe_fault(error: &Fault) -> String {
             BudgetBreach::Depth { .. } => {
                 return format!("nested more than {MAX_DEPTH} levels deep");
             }
-            _ => return "the file is too large or too complex".to_owned(),
+            BudgetBreach::Documents { .. } => {
+                return "only one YAML document is allowed here".to_owned();
+            }
+            BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+                return "the file has too many values".to_owned();
+            }
+            _ => return "the file is too large".to_owned(),
         },
         Fault::DuplicateMappingKey { key: Some(key), .. } => {
             return format!("duplicate key `{key}`");
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_data_is_parsed_and_everything_clever_is_refused() {
+    fn plain_data_is_parsed_and_anchors_are_refused() {
         let data: BTreeMap<String, u8> =
             read("a: 1\nb: 2\n", "x.yaml", 1, ErrorKind::PackInvalid).unwrap();
         assert_eq!(
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_says_is_put_in_plain_words() {
+    fn messages_of_the_yaml_library_are_replaced() {
         assert_eq!(
             fault("a: 1\nb 2\n"),
             ("`:` is missing after this key".to_owned(), 3)
@@ -299,7 +305,7 @@ mod tests {
         assert_eq!(list(20).unwrap().len(), 10);
         assert_eq!(
             list(5).unwrap_err().message(),
-            "the file is too large or too complex"
+            "the file has too many values"
         );
     }
 }

@@ -85,7 +85,10 @@ impl DocumentReader<'_> {
     fn start_element(&mut self, tag: &BytesStart<'_>) -> Result<(), String> {
         let name = tag.name().as_ref().to_owned();
         if let Some(open) = &self.open {
-            return Err(format!("<{name}> is inside <{}>", open.element.name));
+            return Err(format!(
+                "<{name}> is not allowed inside <{}>",
+                open.element.name
+            ));
         }
         if self.containers.contains(&name.as_str()) {
             return Ok(());

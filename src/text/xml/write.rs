@@ -70,8 +70,8 @@ pub fn cdata_xml(body: &str) -> String {
     out
 }
 
-/// Replaces every `@` of a document by a reference, so that an agent that expands `@name` finds none. XML readers see
-/// the same text.
+/// Replaces every `@` of a document by a character reference, so that agents do not expand `@name`. XML readers see the
+/// same text.
 #[must_use]
 pub fn escape_at_signs(xml: &str) -> Cow<'_, str> {
     if memchr(b'@', xml.as_bytes()).is_none() {
