@@ -38,7 +38,7 @@ pub struct CommandAgent {
     guard: PathBuf,
     containment: Containment,
     /// True after the first warning about the definition; later ones are suppressed.
-    warned: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 impl CommandAgent {
@@ -61,7 +61,7 @@ impl CommandAgent {
             secrets: secrets.clone(),
             guard: guard.to_path_buf(),
             containment,
-            warned: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
         }
     }
 
@@ -145,12 +145,16 @@ impl CommandAgent {
             .filter(|_| call.tools == Tools::None);
         let permitted = permissions.and_then(|permissions| permissions.arguments(call.permission));
         let arguments = without_tools.or(permitted).ok_or_else(|| {
+            let calls = match call.permission {
+                Permission::ReadOnly => "read-only calls",
+                Permission::Edit => "calls that edit files",
+            };
             let message = format!(
-                "cannot restrict `{}` to the permission of this mode",
+                "the definition of `{}` has no arguments for {calls}",
                 self.spec.name
             );
             Error::new(ErrorKind::AgentUnusable, message).with_hint(
-                "add its arguments under `permissions` in agents.yaml, or choose another agent with --agent",
+                "add them under `permissions` in agents.yaml, or choose another agent with --agent",
             )
         })?;
 
@@ -176,8 +180,8 @@ impl CommandAgent {
 
     /// Logs a warning about the agent's definition, unless one was logged before.
     fn warn_once(&self, warning: &str) {
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            log::warn!("`{}` {warning}", self.spec.name);
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            log::warn!("agent `{}` {warning}", self.spec.name);
         }
     }
 
@@ -383,7 +387,7 @@ impl OutputFiles<'_> {
 
 fn absolute_path(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|cause| {
-        let message = format!("cannot make the path {} absolute", path.display());
+        let message = format!("cannot make the path `{}` absolute", path.display());
         Error::new(ErrorKind::AgentUnusable, message).with_source(cause)
     })
 }
@@ -401,6 +405,6 @@ fn read_end(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn unreadable(path: &Path, cause: io::Error) -> Error {
-    let message = format!("cannot read the agent's output {}", path.display());
+    let message = format!("cannot read the agent's output `{}`", path.display());
     Error::new(ErrorKind::FileUnusable, message).with_source(cause)
 }

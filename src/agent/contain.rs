@@ -34,7 +34,7 @@ use crate::models::ProcessIdentity;
 /// Maximum size of an argument, and of an environment variable with its name, on Linux.
 const MAX_STRING_BYTES: usize = 131_071;
 
-/// Timeout for a guard's first line. A guard needs milliseconds; another program never writes it.
+/// Timeout for a guard's first line. A guard needs milliseconds; a program that is not a guard never writes the line.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time that a dropped call waits for its guard to kill everything.
@@ -171,7 +171,7 @@ pub fn discard(folder: &Path) {
 )]
 fn remove_call_folder(folder: &Path) -> io::Result<()> {
     let removed = match folder.symlink_metadata() {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(folder),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(folder),
         Ok(_) => fs::remove_file(folder),
         Err(cause) => Err(cause),
     };
@@ -185,16 +185,14 @@ fn remove_call_folder(folder: &Path) -> io::Result<()> {
 }
 
 pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
-    let kind = match cause.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
-        _ => ErrorKind::AgentUnusable,
+    let (kind, hint) = match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (ErrorKind::StorageFull, "free disk space and try again")
+        }
+        _ => (ErrorKind::AgentUnusable, "make the folder writable"),
     };
-    Error::new(
-        kind,
-        format!("cannot write the call folder {}", folder.display()),
-    )
-    .with_hint("free disk space, or make the folder writable")
-    .with_source(cause)
+    let message = format!("cannot write the call folder {}", folder.display());
+    Error::new(kind, message).with_hint(hint).with_source(cause)
 }
 
 /// Starts a command under a guard, and waits until the guard is ready.
@@ -216,7 +214,7 @@ pub fn launch(job: &GuardedCommand<'_>) -> Result<GuardedProcess> {
     check_string_lengths(job)?;
     if !job.cwd.is_dir() {
         let message = format!(
-            "the agent's working directory {} is not a folder",
+            "the agent's working directory `{}` does not exist or is not a folder",
             job.cwd.display()
         );
         return Err(Error::new(ErrorKind::AgentUnusable, message));
@@ -337,8 +335,11 @@ fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> 
     let child = command
         .spawn()
         .map_err(|cause| match cause.raw_os_error() {
-            Some(code) if code == Errno::E2BIG as i32 => too_long("the environment is too large")
-                .with_hint("unset environment variables that agents do not need"),
+            Some(code) if code == Errno::E2BIG as i32 => {
+                let message = "the environment is too large to start a process (E2BIG)";
+                Error::new(ErrorKind::AgentUnusable, message)
+                    .with_hint("unset environment variables that agents do not need")
+            }
             _ => not_ready(job, "cannot start the program").with_source(cause),
         })?;
     Ok(GuardProcess {
@@ -498,10 +499,8 @@ impl GuardedProcess {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             if !self.has_guard_output_within(READY_TIMEOUT.saturating_sub(begun.elapsed())) {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "no response from the program",
-                ));
+                let message = format!("no response within {} s", READY_TIMEOUT.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             let mut bytes = [0; 512];
             match self.ended.read(&mut bytes)? {
@@ -558,7 +557,7 @@ pub fn exit_record(folder: &Path) -> Result<Option<CommandExit>> {
         }
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(cause) => {
-            let message = format!("cannot read the guard's record {}", path.display());
+            let message = format!("cannot read the guard's exit record {}", path.display());
             Err(Error::new(ErrorKind::FileUnusable, message).with_source(cause))
         }
     }
@@ -620,7 +619,7 @@ pub fn ended_at(folder: &Path) -> Option<SystemTime> {
     folder
         .join("exit")
         .metadata()
-        .and_then(|found| found.modified())
+        .and_then(|metadata| metadata.modified())
         .ok()
 }
 

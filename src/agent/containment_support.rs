@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::Limits;
 use super::contain::{Containment, ExitCause, GuardedCommand, launch, prepare};
 use super::guard;
-use super::system;
 use crate::error::{Error, ErrorKind, Result};
 
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -87,18 +86,26 @@ fn run_trial(program: &Path, containment: Containment) -> Result<()> {
         containment,
     };
 
-    match launch(&job)?.wait(TRIAL_TIMEOUT + limits.grace)? {
-        Some(exit) if exit.cause == ExitCause::Ended && exit.code == Some(0) => Ok(()),
-        exit => Err(failed(format!("the trial run failed: {exit:?}"))),
+    let timeout = TRIAL_TIMEOUT + limits.grace;
+    let Some(exit) = launch(&job)?.wait(timeout)? else {
+        let seconds = timeout.as_secs();
+        return Err(failed(format!(
+            "the trial run did not end within {seconds} s"
+        )));
+    };
+    match (&exit.cause, exit.code) {
+        (ExitCause::Ended, Some(0)) => Ok(()),
+        (ExitCause::Ended, Some(code)) => Err(failed(format!(
+            "the trial run failed with exit code {code}"
+        ))),
+        (ExitCause::NotStarted(why), _) => {
+            Err(failed(format!("the trial run did not start: {why}")))
+        }
+        _ => match exit.signal {
+            Some(signal) => Err(failed(format!(
+                "the trial run was killed by signal {signal}"
+            ))),
+            None => Err(failed(format!("the trial run failed: {:?}", exit.cause))),
+        },
     }
-}
-
-/// Returns the name of the network file system of a path, or of its nearest existing parent; `None` if it is local.
-#[must_use]
-pub fn network_filesystem(path: &Path) -> Option<String> {
-    let existing = path
-        .ancestors()
-        .find(|folder| folder.exists())
-        .unwrap_or(Path::new("."));
-    system::network_filesystem(existing).map(str::to_owned)
 }

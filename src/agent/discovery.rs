@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{CommandAgent, Limits, contain};
+use super::{CommandAgent, CommandExit, ExitCause, Limits, contain};
 use crate::config::{AgentSpec, Environment};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -34,7 +34,7 @@ pub fn is_program(file: &Path) -> bool {
     {
         use std::os::unix::fs::PermissionsExt;
         file.metadata()
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     }
     #[cfg(not(unix))]
     {
@@ -83,10 +83,21 @@ impl CommandAgent {
             Some(version) => Ok(version.to_owned()),
             None => Err(no_version(&match exit.code {
                 Some(0) => "the output contains no version".to_owned(),
-                Some(code) => format!("exit code {code}"),
-                None => "the command was killed or did not start".to_owned(),
+                Some(code) => format!("the command failed with exit code {code}"),
+                None => describe_failure(&exit),
             })),
         }
+    }
+}
+
+/// Returns the reason why a version command has no exit code.
+fn describe_failure(exit: &CommandExit) -> String {
+    match (&exit.cause, exit.signal) {
+        (ExitCause::NotInstalled, _) => "the command does not exist".to_owned(),
+        (ExitCause::NotStarted(why), _) => format!("the command did not start: {why}"),
+        (ExitCause::Wall | ExitCause::Idle, _) => "timed out".to_owned(),
+        (_, Some(signal)) => format!("the command was killed by signal {signal}"),
+        _ => "the command was stopped".to_owned(),
     }
 }
 
@@ -117,8 +128,8 @@ mod tests {
     use super::find_version;
 
     #[test]
-    fn versions_are_found_in_what_commands_say() {
-        for (said, version) in [
+    fn versions_are_found_in_the_output_of_commands() {
+        for (output, version) in [
             ("2.1.325 (Claude Code)\n", Some("2.1.325")),
             ("codex-cli 0.166.0\n", Some("0.166.0")),
             ("v1.18.33", Some("1.18.33")),
@@ -126,7 +137,7 @@ mod tests {
             ("no version here", None),
             ("", None),
         ] {
-            assert_eq!(find_version(said), version, "{said}");
+            assert_eq!(find_version(output), version, "{output}");
         }
     }
 }

@@ -66,7 +66,7 @@ impl Drivers {
     ///
     /// # Errors
     ///
-    /// `UnknownAgent` listing the known agents; `ScriptInvalid` if no script is registered for `scripted`.
+    /// `UnknownAgent`, with a list of the known agents, if the agent is unknown; `ScriptInvalid` if no script is registered for `scripted`.
     pub fn find(&self, name: &str) -> Result<Arc<dyn Driver>> {
         self.find_driver(name)?
             .ok_or_else(|| self.unknown_agent(name))

@@ -57,7 +57,7 @@ fn has_phrase_of(rule: &OutcomeRule, text: &str) -> bool {
         .any(|phrase| !find_phrase(text, &normalize(phrase)).is_empty())
 }
 
-/// Converts a text to lower case, and each run of spaces, quotes, colons and the like to one space, so that
+/// Converts a text to lower case, and each run of whitespace, quotes, backslashes, `:` and `=` to one space, so that
 /// `"code": 429` and `code:429` are the same.
 fn normalize(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_whole_words() {
-        for (text, words, times) in [
+    fn phrases_match_whole_words() {
+        for (text, phrase, times) in [
             ("status: 429", "status 429", 1),
             ("{\"code\":429}", "code: 429", 1),
             ("at chunk.js:311429:19", "429", 0),
@@ -185,7 +185,7 @@ mod tests {
             ("a RATE\n limit, a rate limit", "rate limit", 2),
         ] {
             assert_eq!(
-                find_phrase(&normalize(text), &normalize(words)).len(),
+                find_phrase(&normalize(text), &normalize(phrase)).len(),
                 times,
                 "{text}"
             );
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_read_in_every_usual_form() {
+    fn retry_delays_are_parsed_in_common_forms() {
         let leads = ["retry-after", "try again in", "retryDelay"].map(str::to_owned);
         for (text, seconds) in [
             ("Retry-After: 30", Some(30)),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn resets_are_told_as_the_agent_says_them() {
+    fn reset_times_keep_the_wording_of_the_agent() {
         let leads = ["resets", "resets at", "reset at", "try again in"].map(str::to_owned);
         for (text, when) in [
             (

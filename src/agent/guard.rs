@@ -62,7 +62,7 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum interval between two attempts to kill processes.
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
-/// Space that is reserved for the exit record, so that it can be written on a full disk.
+/// Disk space in bytes that is reserved for the exit record, so that it can be written on a full disk.
 const RECORD_BYTES: usize = 1024;
 
 /// Runs the guard and exits if the program was started as a guard; otherwise returns at once.
@@ -277,11 +277,11 @@ fn guard(folder: &Path, lifeline: Lifeline, in_namespace: bool) -> io::Result<()
         },
     };
 
-    let written = serde_json::to_vec(&ExitRecord {
+    let bytes = serde_json::to_vec(&ExitRecord {
         boot: system::boot_id(),
         exit,
     })?;
-    file.write_all(&written)?;
+    file.write_all(&bytes)?;
     rename(&record, &folder.join("exit"))
 }
 

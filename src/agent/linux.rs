@@ -90,8 +90,11 @@ fn list_processes() -> impl Iterator<Item = ProcessStat> {
 /// Returns the processes `roots` and all of their living descendants.
 fn with_descendants(list: &[ProcessStat], roots: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for one in list.iter().filter(|one| one.is_alive()) {
-        children.entry(one.parent).or_default().push(one.pid);
+    for process in list.iter().filter(|process| process.is_alive()) {
+        children
+            .entry(process.parent)
+            .or_default()
+            .push(process.pid);
     }
     let mut found: BTreeSet<i32> = roots.into_iter().collect();
     let mut waiting: Vec<i32> = found.iter().copied().collect();
@@ -113,14 +116,14 @@ fn own_proc_pid() -> Option<i32> {
 
 /// Returns the start time of a process in clock ticks since boot.
 pub(super) fn start_time(pid: u32) -> Option<u64> {
-    read_process(&pid.to_string()).map(|one| one.started)
+    read_process(&pid.to_string()).map(|process| process.started)
 }
 
 /// Returns the start time of a process; `None` if it does not exist or is a zombie.
 pub(super) fn start_time_if_alive(pid: u32) -> Option<u64> {
     read_process(&pid.to_string())
         .filter(ProcessStat::is_alive)
-        .map(|one| one.started)
+        .map(|process| process.started)
 }
 
 /// Returns the id of the current boot.
@@ -140,8 +143,8 @@ pub(super) fn pid_namespace() -> String {
 pub(super) fn find_markers(variable: &str) -> Option<BTreeSet<String>> {
     let start = format!("{variable}=");
     let mut found = BTreeSet::new();
-    for one in list_processes().filter(|one| one.is_alive() && one.size > 0) {
-        let Some(environment) = read_proc_file(&format!("/proc/{}/environ", one.pid)) else {
+    for process in list_processes().filter(|process| process.is_alive() && process.size > 0) {
+        let Some(environment) = read_proc_file(&format!("/proc/{}/environ", process.pid)) else {
             continue;
         };
         if environment.is_empty() {
@@ -165,24 +168,24 @@ pub(super) fn kill_marked(
     let own_pid = process::id().cast_signed();
     let mut marked = MarkedProcesses::default();
     let mut seen = Vec::new();
-    for one in list_processes() {
+    for process in list_processes() {
         // Kernel threads have no memory and no environment.
-        if one.is_alive() && one.size > 0 && one.pid != own_pid {
+        if process.is_alive() && process.size > 0 && process.pid != own_pid {
             // `None` for processes of other users.
-            let environment = read_proc_file(&format!("/proc/{}/environ", one.pid));
+            let environment = read_proc_file(&format!("/proc/{}/environ", process.pid));
             marked.is_incomplete |= environment.as_ref().is_some_and(Vec::is_empty);
             let mut entries = environment
                 .iter()
                 .flat_map(|bytes| bytes.split(|byte| *byte == 0));
-            let is_guard = guard.is_some_and(|guard| one.is_process(guard));
+            let is_guard = guard.is_some_and(|guard| process.is_process(guard));
             if is_guard || entries.any(|entry| entry == wanted.as_bytes()) {
                 // The process is stopped at once, because it may fork and exit a moment later. It is not killed yet,
                 // because its children would then get another parent and could not be recognized.
-                let _gone = kill(Pid::from_raw(one.pid), Signal::SIGSTOP);
-                marked.killed.push(one.pid);
+                let _gone = kill(Pid::from_raw(process.pid), Signal::SIGSTOP);
+                marked.killed.push(process.pid);
             }
         }
-        seen.push(one);
+        seen.push(process);
     }
     let mut found = with_descendants(&seen, marked.killed.iter().copied());
     found.remove(&own_pid);
@@ -389,16 +392,22 @@ mod tests {
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
         let line =
             b"42 (a) R 1 (b c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 4096 10 1";
-        let one = parse_stat(line).unwrap();
+        let process = parse_stat(line).unwrap();
         assert_eq!(
-            (one.pid, one.state, one.parent, one.started, one.size),
+            (
+                process.pid,
+                process.state,
+                process.parent,
+                process.started,
+                process.size
+            ),
             (42, b'S', 7, 98765, 4096)
         );
     }
 
     #[test]
     fn descendants_are_found_through_every_generation_and_dead_ones_are_not() {
-        let one = |pid, parent, state| ProcessStat {
+        let process = |pid, parent, state| ProcessStat {
             pid,
             parent,
             state,
@@ -406,11 +415,11 @@ mod tests {
             size: 1,
         };
         let list = [
-            one(9, 5, b'S'),
-            one(5, 2, b'R'),
-            one(2, 1, b'S'),
-            one(3, 1, b'S'),
-            one(6, 2, b'Z'),
+            process(9, 5, b'S'),
+            process(5, 2, b'R'),
+            process(2, 1, b'S'),
+            process(3, 1, b'S'),
+            process(6, 2, b'Z'),
         ];
         assert_eq!(with_descendants(&list, [2]), BTreeSet::from([2, 5, 9]));
     }

@@ -22,6 +22,7 @@ mod containment_support;
 mod discovery;
 mod drivers;
 mod failure;
+mod filesystem;
 mod fn_driver;
 mod guard;
 mod http;
@@ -47,9 +48,10 @@ pub use contain::{
     CommandExit, Containment, ExitCause, GuardedCommand, GuardedProcess, discard, ended_at,
     exit_record, launch, prepare,
 };
-pub use containment_support::{ContainmentFacts, network_filesystem};
+pub use containment_support::ContainmentFacts;
 pub use discovery::{find_command, is_program, path_of};
 pub use drivers::{Drivers, ECHO, REPLAY_PREFIX, RegisteredDrivers, SCRIPTED, is_builtin};
+pub use filesystem::network_filesystem;
 pub use fn_driver::FnDriver;
 pub use guard::guard_main;
 pub use output::OutputReader;
@@ -78,9 +80,9 @@ pub enum Tools {
 pub struct AgentCall<'a> {
     /// Complete prompt, which is sent unchanged.
     pub prompt: &'a str,
-    /// Format of the prompt.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub format: Format,
-    /// Mode of the turn.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub mode: &'a Mode,
     /// Permission to read or to edit the working tree.
     pub permission: Permission,

@@ -172,7 +172,7 @@ impl<'a> OutputReader<'a> {
         let from = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         let text = String::from_utf8_lossy(&stderr[from..]);
         let redacted = self.secrets.redact(&text);
-        // A line whose start is missing may contain the end of a secret, which is not recognized.
+        // The first line may be incomplete and start with the end of a secret, which would not be recognized.
         let is_truncated = stderr.len() >= MAX_STDERR_BYTES;
         let whole = if is_truncated {
             redacted.split_once('\n').map_or("", |(_, lines)| lines)

@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_of_pairs_are_mended_and_pairs_are_kept() {
+    fn lone_surrogates_are_replaced_and_pairs_are_kept() {
         let cases = [
             (r#"{"a":"\ud83d\ude00"}"#, json!({"a": "😀"})),
             (r#"{"a":"x\ud83d"}"#, json!({"a": "x\u{FFFD}"})),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_counts_whatever_stands_around_it() {
+    fn the_last_value_is_parsed_whatever_the_text_around_it() {
         let cases = [
             ("{\"a\":1}", Some(json!({"a": 1}))),
             (
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_too_many_values_is_none() {
+    fn an_event_with_too_many_values_is_not_parsed() {
         assert!(parse_value(&format!("[{}0]", "0,".repeat(MAX_EVENT_VALUES / 2))).is_some());
         assert!(parse_value(&format!("[{}0]", "0,".repeat(MAX_EVENT_VALUES + 1))).is_none());
         assert!(parse_value(&format!("[\"{}\"]", "0,".repeat(MAX_EVENT_VALUES + 1))).is_some());
@@ -465,7 +465,7 @@ mod tests {
         "{\"type\":\"end\",\"n\":3}",
     );
 
-    fn listened(kind: OutputKind, pieces: &[&[u8]]) -> (String, ParsedOutput) {
+    fn parse_pieces(kind: OutputKind, pieces: &[&[u8]]) -> (String, ParsedOutput) {
         let spec: OutputSpec = serde_json::from_value(match kind {
             OutputKind::Text => json!({}),
             OutputKind::Json => json!({"kind": "json", "text": [{"path": "text"}]}),
@@ -496,17 +496,17 @@ mod tests {
         let splits = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]);
         let shown = "grüße 😀 😀 [secret KEY] und [secret KEY]";
         for pieces in splits.chain([single]) {
-            let (said, parsed) = listened(OutputKind::Jsonl, &pieces);
+            let (said, parsed) = parse_pieces(OutputKind::Jsonl, &pieces);
             assert_eq!((said.as_str(), parsed.text.as_str()), (shown, shown));
             assert_eq!(
                 (parsed.ended, parsed.failed, parsed.stray.as_str()),
                 (true, false, "noise\n")
             );
             assert_eq!(parsed.usage.input_tokens, Some(3));
-            let (said, parsed) = listened(OutputKind::Text, &pieces);
+            let (said, parsed) = parse_pieces(OutputKind::Text, &pieces);
             assert_eq!(said, parsed.text);
             assert_eq!(said, LINES, "nothing of it is a whole secret");
-            let (_, parsed) = listened(OutputKind::Json, &pieces);
+            let (_, parsed) = parse_pieces(OutputKind::Json, &pieces);
             assert_eq!(
                 (parsed.text.as_str(), parsed.recognised),
                 ("", false),

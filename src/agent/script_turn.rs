@@ -77,13 +77,15 @@ impl ScriptedTurn {
         if let Some((key, end)) = self.misplaced_detail() {
             return Some(format!("`{key}` is only allowed with `end: {end}`"));
         }
-        let path = self
-            .files
-            .keys()
-            .find(|path| path.split('/').any(is_forbidden))?;
-        Some(format!(
-            "invalid path {path:?}: not a plain relative path, or inside .git or .agentd"
-        ))
+        for path in self.files.keys() {
+            if path.split('/').any(is_reserved) {
+                return Some(format!("invalid path {path:?}: inside `.git` or `.agentd`"));
+            }
+            if path.split('/').any(is_not_plain) {
+                return Some(format!("invalid path {path:?}: not a plain relative path"));
+            }
+        }
+        None
     }
 
     /// Returns the first detail that does not belong to the outcome, and the outcome that it belongs to.
@@ -141,15 +143,16 @@ impl ScriptedTurn {
     }
 }
 
-/// Returns true for path components that escape the tree or point into `.git` or `.agentd`.
-fn is_forbidden(name: &str) -> bool {
-    let is_reserved = [".git", ".agentd"]
+/// Returns true for the path components `.git` and `.agentd`, ignoring case.
+fn is_reserved(name: &str) -> bool {
+    [".git", ".agentd"]
         .iter()
-        .any(|reserved| name.eq_ignore_ascii_case(reserved));
-    is_reserved
-        || matches!(name, "" | "." | "..")
-        || name.contains(['\\', ':'])
-        || name.contains(char::is_control)
+        .any(|reserved| name.eq_ignore_ascii_case(reserved))
+}
+
+/// Returns true for path components that can escape the tree, and for those that are not portable.
+fn is_not_plain(name: &str) -> bool {
+    matches!(name, "" | "." | "..") || name.contains(['\\', ':']) || name.contains(char::is_control)
 }
 
 /// Writes a file below a root. Fails if the file or one of its parent folders is a symlink.
@@ -164,7 +167,7 @@ fn write(root: &Path, path: &str, text: &str) -> io::Result<()> {
         at.push(name);
         let is_last = names.peek().is_none();
         match at.symlink_metadata() {
-            Ok(found) if found.is_symlink() => {
+            Ok(metadata) if metadata.is_symlink() => {
                 return Err(io::Error::other(format!("{name} is a symlink")));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => {

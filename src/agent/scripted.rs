@@ -24,7 +24,7 @@ pub struct Scripted {
 /// Placeholder in a reply for the nonce of the turn, which a script cannot know.
 const NONCE_PLACEHOLDER: &str = "{{NONCE}}";
 
-/// Maximum length of an expected string in an error message.
+/// Maximum number of characters that an error message shows of an expected string.
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, Deserialize)]
@@ -39,12 +39,13 @@ impl Scripted {
     ///
     /// # Errors
     ///
-    /// `ScriptInvalid` with the place in the script.
+    /// `ScriptInvalid`, with the place, if the script is malformed.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         let script: ScriptFile = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
         if script.format.value != 1 {
             let place = yaml::place(text, origin, 1, script.format.referenced);
-            let message = "unsupported script format; expected 1";
+            let format = script.format.value;
+            let message = format!("unsupported script format {format}; expected 1");
             return Err(Error::new(ErrorKind::ScriptInvalid, message).with_place(place));
         }
         for turn in &script.turns {
@@ -87,10 +88,14 @@ impl Scripted {
     fn answer(&self, call: &AgentCall<'_>) -> Result<Reply> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(turn) = self.turns.get(index) else {
+            let turns = match self.turns.len() {
+                1 => "1 turn".to_owned(),
+                count => format!("{count} turns"),
+            };
             let message = format!(
-                "{} has no more turns (total: {})",
+                "script {} has no turn {}: it has {turns}",
                 self.origin,
-                self.turns.len()
+                index + 1
             );
             return Err(Error::new(ErrorKind::ScriptMismatch, message));
         };

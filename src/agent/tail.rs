@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 ///
-/// `FileUnusable` if it cannot be read.
+/// `FileUnusable` if stdout cannot be read.
 pub fn stdout_end(folder: &Path, secrets: &Secrets, max_bytes: usize) -> Result<(String, u64)> {
     let path = folder.join("stdout");
     match read_end(&path, secrets, max_bytes) {
@@ -30,7 +30,7 @@ pub fn stdout_end(folder: &Path, secrets: &Secrets, max_bytes: usize) -> Result<
     }
 }
 
-/// Reads the whole file: a secret that is cut at the start of the end could not be recognized.
+/// Reads the whole file, because a secret that crosses the start of the returned part would not be recognized.
 fn read_end(path: &Path, secrets: &Secrets, max_bytes: usize) -> io::Result<(String, u64)> {
     let mut file = contain::open(path)?;
     let mut decoder = Utf8Decoder::default();

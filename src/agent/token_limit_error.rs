@@ -98,7 +98,7 @@ fn is_separate_word(text: &str, from: usize, to: usize) -> bool {
     !is_joined && !before.is_some_and(|c| c.is_alphanumeric() || "_-./:#".contains(c))
 }
 
-/// Returns false if the words around a number show that it counts something else than tokens, or only a subtotal.
+/// Returns false if the words around a number show that it counts something other than tokens, or only a subtotal.
 fn counts_tokens(text: &str, from: usize, to: usize) -> bool {
     let after = text[to..].trim_start_matches(' ');
     // Subtotals, as in `5000 tokens (4500 in the messages, 500 in the completion)`.

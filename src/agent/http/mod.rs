@@ -176,9 +176,9 @@ fn sender_argv(provider: &Provider, guard: &Path) -> Result<Vec<Argument>> {
 }
 
 /// Merges fields into a value (JSON merge patch): `null` removes a field, objects are merged recursively.
-fn merge_fields(value: &mut Value, over: &Map<String, Value>) {
+fn merge_fields(value: &mut Value, patch: &Map<String, Value>) {
     let Value::Object(fields) = value else { return };
-    for (name, new) in over {
+    for (name, new) in patch {
         match new {
             Value::Null => {
                 fields.shift_remove(name);

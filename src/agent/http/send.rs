@@ -71,7 +71,7 @@ fn parse_arguments(arguments: impl Iterator<Item = OsString>) -> Result<SendOpti
     };
 
     let dialect =
-        Dialect::from_name(dialect).ok_or_else(|| format!("unknown dialect {dialect}"))?;
+        Dialect::from_name(dialect).ok_or_else(|| format!("unknown dialect `{dialect}`"))?;
     let path = match dialect {
         Dialect::Openai => openai::PATH.to_owned(),
         Dialect::Anthropic => anthropic::PATH.to_owned(),
@@ -100,7 +100,7 @@ fn send_request(options: &SendOptions, body: &[u8]) -> Result<Response<Body>, St
     let uri: Uri = options
         .url
         .parse()
-        .map_err(|_| format!("invalid URL {}", options.url))?;
+        .map_err(|_| format!("invalid URL `{}`", options.url))?;
 
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -179,8 +179,8 @@ fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     contain::open(path.as_ref())
         .and_then(|file| file.take(MAX_BODY_BYTES).read_to_end(&mut pem))
         .map_err(|error| format!("cannot read SSL_CERT_FILE {shown}: {error}"))?;
-    let found = parse_pem(&pem).filter_map(Result::ok);
-    let roots: Vec<_> = found
+    let items = parse_pem(&pem).filter_map(Result::ok);
+    let roots: Vec<_> = items
         .filter_map(|item| match item {
             PemItem::Certificate(certificate) => Some(certificate),
             _ => None,
@@ -276,6 +276,7 @@ impl ResponseReader<'_> {
                 Err(cause) => return Ok(Some(ResponseError::Lost(cause))),
             };
             let chunk = &bytes[..count];
+
             if !has_begun && let Some(first) = chunk.iter().find(|byte| !byte.is_ascii_whitespace())
             {
                 has_begun = true;
@@ -283,18 +284,20 @@ impl ResponseReader<'_> {
                     return self.read_whole(chunk.chain(reader));
                 }
             }
-            let Ok(found) = events.push(chunk) else {
+
+            let Ok(complete) = events.push(chunk) else {
                 return Ok(Some(ResponseError::Failed(format!(
                     "an event of the response is larger than {} bytes",
                     sse::MAX_EVENT_BYTES
                 ))));
             };
-            for data in found {
+            for data in complete {
                 if let Some(failure) = self.read_event(&data)? {
                     return Ok(Some(failure));
                 }
             }
         }
+
         match events.finish() {
             Some(data) if !self.state.is_done => self.read_event(&data),
             _ => Ok(None),
