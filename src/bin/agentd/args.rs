@@ -62,7 +62,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Makes the project folder of a command the folder to run in.
+    /// Uses the PROJECT argument of `chat` as the folder to run in, relative to `--directory`.
     pub(crate) fn with_project_folder(mut self) -> Self {
         if let Command::Chat(chat) = &mut self.command
             && let Some(project) = chat.project.take()
@@ -126,7 +126,7 @@ Examples:
 As a pre-push hook: `exec agentd review --allow-empty` in .git/hooks/pre-push.
 
 Settings, agents, packs, templates and check commands are taken from the base. Without CHANGE,
---trust accepts only the checks.
+--trust trusts only the checks.
 
 Exit codes: 0 PASS, 1 NEEDS_CHANGES or failing checks, 6 no verdict, 9 MAJOR_ISSUES.")]
     Review(ReviewArgs),
@@ -197,7 +197,7 @@ Examples:
 The agent's replies are scripted; files, git, checks and verdicts are real.")]
     Demo(DemoArgs),
 
-    /// Talk to an agent: a conversation that remembers, line by line
+    /// Chat with an agent line by line; the next run continues the conversation
     #[command(after_help = "\
 Examples:
   agentd chat                                    talk to the foreman in this folder
@@ -206,11 +206,11 @@ Examples:
   agentd chat --session draft-2                  a second conversation in the same project
 
 A message is a line, or several lines between lines of \"\"\". /help lists the commands.
-Everything is recorded in .agentd/ of the folder; the next `agentd chat` goes on where this one
+Everything is recorded in .agentd/ of the folder; the next `agentd chat` continues where this one
 ended, also with another agent.
 
-Exit codes: 0 at the end of the input; 1 if the input was one message and nothing that its reply
-asked for was carried out; 5 agent failed; 8 the gate of the mode is closed. On a terminal, an
+Exit codes: 0 at the end of the input; 1 if the input was one message and every effect of its
+reply failed or was refused; 5 agent failed; 8 the gate of the mode is closed. On a terminal, an
 error does not end the conversation.")]
     Chat(ChatArgs),
 
@@ -428,12 +428,12 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd schema prompt > prompt.schema.json
-  agentd schema state --pack foreman             the schema of state files of a pack")]
+  agentd schema state --pack foreman             schema of the state files of a pack")]
     Schema {
         /// Schema to print
         value: SchemaOf,
 
-        /// Pack whose state files are described; by default the project's
+        /// Pack of the state files [default: the project's pack]
         #[arg(long, value_name = "NAME")]
         pack: Option<String>,
     },
@@ -461,8 +461,8 @@ Examples:
 }
 
 impl Command {
-    /// Returns true if the command may run agents or checks. The commands that never do are listed, so that a new
-    /// command is treated with care by default.
+    /// Returns true if the command may run agents or checks. That is assumed of every command outside this list, including
+    /// new ones.
     pub(crate) fn may_run_project_code(&self) -> bool {
         !matches!(
             self,
@@ -488,7 +488,7 @@ impl Command {
         )
     }
 
-    /// Returns true if errors are printed as JSON, too.
+    /// Returns true if the command prints JSON. Its errors are then printed as JSON, too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) | Self::Plan(args) => args.options.json,

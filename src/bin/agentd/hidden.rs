@@ -22,7 +22,7 @@ use nix::unistd::close;
 use crate::args::Args;
 use crate::project;
 
-/// First argument after the `exec`; the number of a file descriptor follows.
+/// First argument after the `exec`. The second is the number of the file descriptor to read the variables from.
 const SECRETS_ARGUMENT: &str = "__secrets";
 
 /// Folder of the open file descriptors of this process.
@@ -32,7 +32,7 @@ const DESCRIPTORS_FOLDER: &str = if cfg!(target_os = "linux") {
     "/dev/fd"
 };
 
-/// Variables that were passed on.
+/// Secret variables that the previous process passed on; unset if none were.
 static HIDDEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
 /// Returns the variables that were removed from the environment of this process.
@@ -65,8 +65,11 @@ pub(crate) fn receive_variables() -> Result<Vec<OsString>> {
         .ok_or_else(|| io::ErrorKind::InvalidInput.into())
         .and_then(read_variables)
         .map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "cannot read the secret variables")
-                .with_source(error)
+            Error::new(
+                ErrorKind::FileUnusable,
+                "cannot read the secret variables that agentd passed to itself",
+            )
+            .with_source(error)
         })?;
     arguments.drain(1..3);
     HIDDEN.get_or_init(|| variables);
@@ -93,7 +96,7 @@ pub(crate) fn hide_secrets(args: &Args) -> Result<()> {
         // Definitions that cannot be read are reported by the command itself.
         let places = project::places(args).unwrap_or_default();
         let names = orchestrator::secret_variable_names(&places, &environment);
-        let is_secret = |name: &OsStr| names.iter().any(|known| name == known.as_str());
+        let is_secret = |name: &OsStr| names.iter().any(|secret| name == secret.as_str());
         let secret: Vec<_> = environment
             .0
             .into_iter()

@@ -214,6 +214,9 @@ fn summarize(complaints: &[String]) -> String {
     let first = complaints.first().map_or("", String::as_str);
     match complaints.len() {
         0 | 1 => first.to_owned(),
-        many => format!("{first} (and {} more)", many - 1),
+        many => format!(
+            "{first} (and {})",
+            humanize::count(many as u64 - 1, "more problem")
+        ),
     }
 }

@@ -19,7 +19,7 @@ use crate::{hidden, terminal};
 ///
 /// # Errors
 ///
-/// `FileUnusable` if there is no such folder.
+/// `FileUnusable` if the folder does not exist.
 pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
@@ -32,7 +32,7 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
         (None, Ok(current)) => current,
         (None, Err(error)) => {
             return Err(
-                Error::new(ErrorKind::FileUnusable, "cannot use the current folder")
+                Error::new(ErrorKind::FileUnusable, "cannot find the current folder")
                     .with_source(error),
             );
         }
@@ -40,23 +40,25 @@ pub(crate) fn folder(args: &Args) -> Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    Err(Error::new(
-        ErrorKind::FileUnusable,
-        format!(
-            "`{}` is not a folder",
-            folder.display().to_string().escape_debug()
-        ),
-    ))
+
+    let shown = folder.display().to_string();
+    let message = if folder.exists() {
+        format!("`{}` is not a folder", shown.escape_debug())
+    } else {
+        format!("folder `{}` does not exist", shown.escape_debug())
+    };
+    Err(Error::new(ErrorKind::FileUnusable, message))
 }
 
-/// Returns the project's root: the nearest parent folder with `.git`, `agentd/project.md` or `agentd/config.toml`.
+/// Returns the project's root: the nearest of the folder and its parents with `.git`, `agentd/project.md` or
+/// `agentd/config.toml`; the folder itself if none has one.
 pub(crate) fn root(args: &Args) -> Result<PathBuf> {
     let folder = folder(args)?;
     let full = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let is_root = |path: &&Path| {
         [".git", paths::PROJECT_FILE, paths::CONFIG_FILE]
             .iter()
-            .any(|mark| path.join(mark).exists())
+            .any(|marker| path.join(marker).exists())
     };
     Ok(full
         .ancestors()
@@ -108,7 +110,7 @@ fn all_worktrees() -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// `FileUnusable` naming the change.
+/// `FileUnusable` if `root` is the worktree of a change.
 pub(crate) fn check_ledger_place(root: &Path) -> Result<()> {
     let all = all_worktrees().and_then(|all| all.canonicalize().ok());
     let full = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
@@ -145,7 +147,7 @@ fn worktrees(root: &Path) -> Option<PathBuf> {
     Some(all.join(format!("{name}-{}", hash.get(..8).unwrap_or_default())))
 }
 
-/// Returns the pack of a session, if the ledger has one.
+/// Returns the pack that the ledger records for a session; `None` if there is no such session.
 pub(crate) fn find_pack(args: &Args, session: &SessionId) -> Result<Option<String>> {
     let Some(store) = SqliteStore::open_existing(&root(args)?)? else {
         return Ok(None);
@@ -219,7 +221,7 @@ pub(crate) fn has_variable(name: &str) -> bool {
     environment()
         .0
         .iter()
-        .any(|(known, value)| known == name && !value.is_empty())
+        .any(|(variable, value)| variable == name && !value.is_empty())
 }
 
 /// Returns the environment variables, including the secret ones that were removed from the process environment.

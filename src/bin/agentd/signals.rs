@@ -11,11 +11,11 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::{exit, terminal};
 
-/// Time that a run has to finish after the second signal. The agent ends with this process, and the ledger has all that
-/// recovery needs.
+/// Time that a run has to finish after the second signal. It is safe to exit then: the agent ends with this process, and
+/// the ledger has all that recovery needs.
 const MAX_SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// Time to print the result after that: the reader of the output may be blocked.
+/// Time to print the result after the run has finished. The reader of the output may be blocked.
 const MAX_FINAL_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Poll interval while waiting for the run to finish.
@@ -37,7 +37,6 @@ pub(crate) fn while_asking<T>(ask: impl FnOnce() -> T) -> T {
 pub(crate) struct RunFinished(Arc<AtomicBool>);
 
 impl RunFinished {
-    /// Sets the flag.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }

@@ -69,7 +69,7 @@ fn is_file(stream: impl AsFd) -> bool {
     handle.is_ok_and(|handle| {
         File::from(handle)
             .metadata()
-            .is_ok_and(|found| found.is_file())
+            .is_ok_and(|metadata| metadata.is_file())
     })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn write_data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     out.flush()
 }
 
-/// Prints a text on stdout as it is.
+/// Prints a text on stdout with [`write_data`].
 pub(crate) fn print_text(text: &str) -> io::Result<()> {
     write_data(|out| out.write_all(text.as_bytes()))
 }
@@ -130,7 +130,7 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> io::Result<()> {
 }
 
 /// Returns equivalent JSON without commands to a CI runner. No line of JSON starts with `::`, and `##` only occurs in
-/// strings, where the second sign can be written as an escape.
+/// strings, where the second `#` can be written as an escape sequence.
 fn escape_json_for_ci(text: &str) -> Cow<'_, str> {
     if is_ci_log() && text.contains("##") {
         Cow::Owned(text.replace("##", "#\\u0023"))
@@ -301,7 +301,7 @@ pub(crate) fn eprint_row(label: &str, value: impl Display) {
     }
 }
 
-/// Secrets of the project, once it is open.
+/// Secrets of the project; unset until the project is open.
 static SECRETS: OnceLock<Secrets> = OnceLock::new();
 
 /// Redacts secrets in everything that is printed on stderr from now on: messages may quote files and agents.
@@ -347,7 +347,7 @@ pub(crate) fn can_ask() -> bool {
     can_type && is_interactive()
 }
 
-/// Prints the prompt of an input line on stderr, without a line break.
+/// Prints the prompt of an input line on stderr, without a newline.
 pub(crate) fn print_prompt(prompt: &str) {
     write_live(prompt);
 }

@@ -421,9 +421,9 @@ example    all      10/10    100 %  72 to 100 %
     assert_eq!(run.stdout, expected);
 
     for words in [
-        "note: 1 of 30: plain message green-build: wrong",
-        "note: 5 of 30: reminder action move-draft: crashed",
-        "note: 30 of 30: example action half-size: correct",
+        "note: request 1 of 30: plain message green-build: wrong",
+        "note: request 5 of 30: reminder action move-draft: crashed",
+        "note: request 30 of 30: example action half-size: correct",
         "failed     1 crashed; failed calls are not counted as wrong replies",
         "measured   high without help: 9 of 10 correct",
         "reminder   may help (more turns needed): 100 % instead of 90 %",

@@ -142,7 +142,7 @@ fn demo_needs_no_git_identity_or_folder_argument() {
 
     // A second demo in the same folder is refused.
     assert_eq!(demo(&project, &[]).code, 0);
-    demo(&project, &[]).fails(3, &["greet already exists"]);
+    demo(&project, &[]).fails(3, &["greet` already exists"]);
 }
 
 /// One changed byte in the artifact of each turn: the next prompt differs from the recorded one.

@@ -133,7 +133,7 @@ fn user_accepts_checks_and_answers_the_planner() {
         project
             .run(&["trust", "--show"])
             .stdout
-            .contains("accepted  checks")
+            .contains("trusted   checks")
     );
 
     let tree = project.run(&["change", "show", "greet", "--json"]).json()["tree"]

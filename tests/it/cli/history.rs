@@ -322,8 +322,8 @@ fn replay_parses_a_recorded_reply() {
     let project = project();
     let run = project.run(&["replay", "a/2"]);
     assert!(
-        run.stderr.contains("recorded   NEEDS_REVISION\n")
-            && run.stderr.contains("now        NEEDS_REVISION\n")
+        run.stderr.contains("recorded   verdict NEEDS_REVISION\n")
+            && run.stderr.contains("now        verdict NEEDS_REVISION\n")
     );
     assert_eq!(run.ok(), "A gap.\n");
 

@@ -205,13 +205,13 @@ fn only_trusted_checks_run() {
     );
     assert_eq!(
         project.run(&["trust"]).ok(),
-        format!("accepted  checks (new)\n{commands}")
+        format!("trusted   checks (new)\n{commands}")
     );
 
     check(&project).unwrap();
     assert_eq!(
         project.run(&["trust", "--show"]).ok(),
-        format!("accepted  checks\n{commands}")
+        format!("trusted   checks\n{commands}")
     );
 
     // Checks that are discovered or configured later are not covered by the earlier trust.
@@ -298,7 +298,7 @@ fn init_writes_checks_that_need_their_own_trust() {
     let shown = project.run(&["trust", "--show"]).stdout;
     assert_eq!(
         shown,
-        "accepted  agentd/config.toml\nnew       checks\n          cargo test\n          npm test\n"
+        "trusted   agentd/config.toml\nnew       checks\n          cargo test\n          npm test\n"
     );
 
     project.write(

@@ -323,7 +323,10 @@ fn every_shipped_pack_is_clean() {
     let run = project.run(&["pack", "check"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
     for name in ["foreman", "light", "probe", "sdd", "taskqueue"] {
-        assert!(run.stdout.contains(&format!("{name}\n")), "{name}");
+        assert!(
+            run.stdout.contains(&format!("{name} (tokens / budget)\n")),
+            "{name}"
+        );
     }
     assert_eq!(run.stdout.matches("no problems").count(), 5);
 }
@@ -349,7 +352,8 @@ fn prose_over_its_budget_is_a_finding() {
     let run = project.run(&["pack", "check", "bakery"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
     assert!(
-        run.stdout.contains("bake at minimal tier: step has "),
+        run.stdout
+            .contains("layer `step` has 31 tokens, over its budget of 20 (bake at minimal tier)"),
         "{}",
         run.stdout
     );

@@ -163,7 +163,7 @@ fn unexpected_content_is_named_with_its_line() {
     project.run(&["template", "check", "GEMINI-plan"]).ok();
     project
         .run(&["template", "check", "NO-plan"])
-        .fails(4, &["unknown template NO-plan"]);
+        .fails(4, &["unknown template `NO-plan`"]);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn cloned_ledger_is_shown_but_unused_until_trusted() {
     victim.run(&["resume", "evil"]).fails(4, &words);
     assert_eq!(
         victim.run(&["trust"]).ok(),
-        "accepted  .agentd/ledger.db (new)\n"
+        "trusted   .agentd/ledger.db (new)\n"
     );
 
     victim
@@ -151,7 +151,7 @@ fn own_ledger_needs_no_trust_until_replaced() {
     assert_eq!(victim.run(&["log"]).stderr, "");
     assert_eq!(
         victim.run(&["trust", "--show"]).ok(),
-        "accepted  .agentd/ledger.db\n"
+        "trusted   .agentd/ledger.db\n"
     );
 
     fs::remove_dir_all(victim.root().join(".agentd")).unwrap();

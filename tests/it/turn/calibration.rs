@@ -103,7 +103,7 @@ fn three_single_request_calls_calibrate_the_count() {
 
     let shown = project.run(&["models", "show", "gpt-4o"]).ok();
     assert!(
-        shown.contains("measured   one: 1.00 × our count + "),
+        shown.contains("measured   one: 1.00 × agentd's count + "),
         "{shown}"
     );
     assert!(shown.contains("tokens overhead (3 samples)"), "{shown}");
@@ -127,7 +127,7 @@ fn three_single_request_calls_calibrate_the_count() {
         .run(&["prompt", "plan", "Add login", "--agent", "one", "--explain"])
         .stderr;
     assert!(
-        printed.contains("measured   1.00 × our count + ") && printed.contains("(3 samples)"),
+        printed.contains("measured   1.00 × agentd's count + ") && printed.contains("(3 samples)"),
         "{printed}"
     );
 }
@@ -181,7 +181,7 @@ fn truncated_prompt_is_warned_about_and_not_a_sample() {
 
     let shown = project.run(&["models", "show", "llama3.2:3b"]).ok();
     assert!(
-        shown.contains("scripted: no token counts (0 samples, 1 probably truncated)"),
+        shown.contains("scripted: no token counts (0 samples, 1 prompt probably truncated)"),
         "{shown}"
     );
 }

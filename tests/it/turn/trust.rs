@@ -260,8 +260,8 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
     let accepted = project.run(&["trust"]).ok();
     assert_eq!(
         accepted,
-        "accepted  agentd/agents.yaml (new)\naccepted  agentd/config.toml (new)\n\
-         accepted  agentd/packs/own/pack.yaml (new)\n"
+        "trusted   agentd/agents.yaml (new)\ntrusted   agentd/config.toml (new)\n\
+         trusted   agentd/packs/own/pack.yaml (new)\n"
     );
 
     project
@@ -300,7 +300,7 @@ fn show_distinguishes_new_from_changed_and_accepts_nothing() {
             .run(&["trust", "--show"])
             .ok()
             .lines()
-            .all(|line| line.starts_with("accepted  "))
+            .all(|line| line.starts_with("trusted   "))
     );
 }
 
@@ -499,7 +499,7 @@ fn unreadable_definition_is_reported_and_the_rest_accepted() {
     let run = project.run(&["trust"]);
     assert_eq!(
         run.stdout,
-        "accepted  agentd/config.toml (new)\nunusable  agentd/packs/own/a.md\nunusable  agentd/packs/own/b.md\n"
+        "trusted   agentd/config.toml (new)\nunusable  agentd/packs/own/a.md\nunusable  agentd/packs/own/b.md\n"
     );
     assert_eq!(run.code, 1);
     assert!(

@@ -19,7 +19,7 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) pack: Option<String>,
 
-    /// Session, such as a change in agentd/changes/ID
+    /// Session, or name of a change in agentd/changes
     #[arg(long, visible_alias = "change", value_name = "ID")]
     pub(crate) session: Option<String>,
 
@@ -78,7 +78,7 @@ pub(crate) struct PromptArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Explain on stderr which template was used, where each variable came from, the size of each block, and cuts
+    /// Explain on stderr the template, the source of each variable, and the size and shortening of each block
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -124,11 +124,11 @@ pub(crate) struct ProbeArgs {
 /// Options for sending a prompt.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SendArgs {
-    /// Script of the agent `scripted`
+    /// YAML file with the replies of the agent `scripted`
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 
-    /// Trust the project's definitions and ledger for this run, without `agentd trust`
+    /// Trust the project's files and ledger for this run only, without `agentd trust`
     #[arg(long)]
     pub(crate) trust: bool,
 }
@@ -151,7 +151,7 @@ pub(crate) struct ParseArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt: Option<PathBuf>,
 
-    /// `run` attribute that verdicts of this turn must have
+    /// Value that the `run` attribute of a verdict must have
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<String>,
 

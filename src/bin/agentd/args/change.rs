@@ -74,7 +74,7 @@ pub(crate) struct ReviewArgs {
     #[arg(long, conflicts_with = "change")]
     pub(crate) allow_empty: bool,
 
-    /// Point that the reviewer should check with special care
+    /// Point for the reviewer to check with special care
     #[arg(long, value_name = "TEXT", conflicts_with = "change")]
     pub(crate) mind: Option<String>,
 
@@ -131,7 +131,7 @@ pub(crate) struct EndArgs {
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 
-    /// Reason
+    /// Reason, recorded with the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 

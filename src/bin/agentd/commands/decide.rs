@@ -24,7 +24,10 @@ pub(super) fn revise(args: &Args, given: &DecideArgs) -> CommandResult {
             ErrorKind::NameInvalid,
             format!("cannot revise `{}` without a note", given.change),
         )
-        .with_hint(format!("agentd revise {} --note \"…\"", given.change))
+        .with_hint(format!(
+            "add a note: `agentd revise {} --note \"…\"`",
+            given.change
+        ))
         .into());
     }
     record_decision(args, given, Decision::Revise)

@@ -15,13 +15,12 @@ use crate::args::{Args, DemoArgs, RunOptions, SendArgs};
 use crate::project;
 use crate::terminal::{self, CommandResult};
 
-/// Name of the change.
+/// Name of the change that the demo runs.
 const CHANGE: &str = "greet-anyone";
 
-/// Request of the change.
 const REQUEST: &str = "Greet people without a name, too";
 
-/// Date of every commit, so that each run has the same commits.
+/// Date of every commit, so that each run creates the same commits.
 const DATE: &str = "2026-01-01T12:00:00Z";
 
 pub(super) fn run(args: &Args, given: &DemoArgs) -> CommandResult {
@@ -47,7 +46,8 @@ pub(super) fn run(args: &Args, given: &DemoArgs) -> CommandResult {
         });
     let scripted = Scripted::read(&script, &origin)?;
 
-    // The ledger is created as the user's own, so that later commands of the user trust it.
+    // The ledger is created with the user's configuration folder, which records that the user trusts it: later
+    // commands can use it. The demo itself ignores the user's configuration.
     let options = project::options(&root, None)?;
     let user_workspace = Workspace::open(root.clone(), options.clone())?;
     drop(open_ledger(&user_workspace, AcceptNow::Nothing)?);
@@ -97,9 +97,9 @@ fn choose_folder(args: &Args, given: &DemoArgs) -> Result<PathBuf> {
     };
     let folder = resolve_path(args, folder)?;
     if folder.join("greet").exists() {
-        let message = format!("{}/greet already exists", folder.display());
+        let message = format!("`{}/greet` already exists", folder.display());
         return Err(Error::new(ErrorKind::FileUnusable, message)
-            .with_hint("pass another folder with --folder"));
+            .with_hint("choose another folder with --folder"));
     }
     Ok(folder)
 }

@@ -20,7 +20,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     let root = project::root(args)?;
     let facts = ContainmentFacts::find(&project::executable()?);
     let network = network_filesystem(&root);
-    let machine = AgentOverview::load(args);
+    let overview = AgentOverview::load(args);
     let ledger = match open_existing_ledger(&root, project::places(args)?.user.as_deref()) {
         Ok(None) => None,
         Ok(Some(store)) => Some(
@@ -31,8 +31,8 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
 
     if as_json {
         terminal::print_json(&json!({
-            "agents": machine.as_ref().ok().map(AgentOverview::json),
-            "settings": machine.as_ref().err().map(|error| format!("{error:#}")),
+            "agents": overview.as_ref().ok().map(AgentOverview::json),
+            "settings": overview.as_ref().err().map(|error| format!("{error:#}")),
             "guard": support_json(&facts.guard),
             "namespace": support_json(&facts.namespace),
             "when_agentd_is_killed": facts.when_killed(),
@@ -41,14 +41,14 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
             "ledger": ledger.as_ref().map(|health| json!({"events": health.events, "faults": health.faults})),
         }))?;
     } else {
-        let describe = |found: &Result<()>, good: &str| match found {
-            Ok(()) => good.to_owned(),
+        let describe = |support: &Result<()>, supported: &str| match support {
+            Ok(()) => supported.to_owned(),
             Err(error) => format!("no: {error:#}"),
         };
 
-        match &machine {
-            Ok(machine) => terminal::print_rows(&machine.rows())?,
-            Err(error) => terminal::print_rows(&[("settings", format!("no: {error:#}"))])?,
+        match &overview {
+            Ok(overview) => terminal::print_rows(&overview.rows())?,
+            Err(error) => terminal::print_rows(&[("settings", format!("unusable: {error:#}"))])?,
         }
         terminal::print_rows(&[
             (
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
     }
 
     let agents_exist =
-        machine.is_ok_and(|machine| machine.choices.iter().all(|choice| choice.is_known));
+        overview.is_ok_and(|overview| overview.choices.iter().all(|choice| choice.is_known));
     let ledger_is_sound = ledger.is_none_or(|health| health.faults.is_empty());
     Ok(
         if facts.guard.is_ok() && network.is_none() && ledger_is_sound && agents_exist {
@@ -228,8 +228,10 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
         Error::new(ErrorKind::FileUnusable, "cannot create a temporary folder").with_source(error)
     })?;
 
-    let installed = |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
-    let found: Vec<_> = drivers.agents.all().filter_map(installed).collect();
+    let find_executable =
+        |spec: &AgentSpec| Some((spec.clone(), find_command(path, spec.command())?));
+    let installed: Vec<_> = drivers.agents.all().filter_map(find_executable).collect();
+
     let read_version = |spec: &AgentSpec| {
         if workspace.is_defined_by_project(&spec.name)? {
             let message = "version unknown: not run, because the project defines this agent";
@@ -246,23 +248,25 @@ fn find_installed(workspace: &Workspace) -> Result<Vec<InstalledAgent>> {
             .command(&spec.name)
             .map_or_else(|| Ok(String::new()), |agent| agent.version(&folder))
     };
+
     let versions: Vec<Result<String>> = thread::scope(|scope| {
-        let threads: Vec<_> = found
+        let threads: Vec<_> = installed
             .iter()
             .map(|(spec, _)| scope.spawn(|| read_version(spec)))
             .collect();
-        let failed = || {
+        let panicked = || {
             Err(Error::new(
                 ErrorKind::AgentUnusable,
-                "version unknown: the version command failed",
+                "version unknown: the thread that runs the version command panicked",
             ))
         };
         threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| failed()))
+            .map(|thread| thread.join().unwrap_or_else(|_| panicked()))
             .collect()
     });
-    let present = found
+
+    let present = installed
         .into_iter()
         .zip(versions)
         .map(|((spec, file), version)| {
@@ -310,7 +314,8 @@ fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
     Ok(choices)
 }
 
-/// Returns the model providers, and whether the variable with the API key is set. The key itself is not printed.
+/// Returns the model providers, each with the name of its API key variable and whether that is set. The key itself
+/// is not printed.
 fn list_providers(workspace: &Workspace) -> Result<Vec<Value>> {
     let is_set = |key: &String| project::has_variable(key);
     let providers = workspace.agents()?.providers();
@@ -322,7 +327,7 @@ fn list_providers(workspace: &Workspace) -> Result<Vec<Value>> {
         .collect())
 }
 
-/// Returns how well agentd's definition of an agent was tested.
+/// Describes the extent to which agentd's definition of an agent was tested.
 fn describe_tried(tried: TestExtent) -> &'static str {
     match tried {
         TestExtent::Unknown => "defined by you",
@@ -366,11 +371,14 @@ impl LedgerHealth {
                 humanize::count(self.events as u64, "event")
             ),
             [first] => format!("no: {first}"),
-            [first, more @ ..] => format!("no: {first} (and {} more)", more.len()),
+            [first, rest @ ..] => format!(
+                "no: {first} (and {})",
+                humanize::count(rest.len() as u64, "more problem")
+            ),
         }
     }
 }
 
-fn support_json(found: &Result<()>) -> Value {
-    json!({"works": found.is_ok(), "why_not": found.as_ref().err().map(|error| format!("{error:#}"))})
+fn support_json(support: &Result<()>) -> Value {
+    json!({"works": support.is_ok(), "why_not": support.as_ref().err().map(|error| format!("{error:#}"))})
 }

@@ -9,7 +9,7 @@ use super::prompt::find_source;
 use crate::humanize;
 use crate::terminal::{self, pad};
 
-/// Width of the bar that shows the context window.
+/// Width of the bar that shows the use of the context window.
 const BAR_COLUMNS: u64 = 60;
 
 /// Explains on stderr how a prompt was built.
@@ -53,7 +53,7 @@ pub(super) fn explain_prompt(assembly: &Assembly) {
     }
 }
 
-/// Returns how reliably a model follows the protocol, and the source of that value.
+/// Describes how reliably a model follows the protocol, with the source of that value.
 pub(super) fn describe_reliability(
     reliability: Reliability,
     origin: Origin,
@@ -68,26 +68,29 @@ pub(super) fn describe_reliability(
     }
 }
 
-/// Returns how our token counts compare with those that the agent reports; `None` without measurements.
-pub(super) fn describe_calibration(found: &Calibration) -> Option<String> {
+/// Compares the token counts of agentd with those that the agent reports; `None` without measurements.
+pub(super) fn describe_calibration(calibration: &Calibration) -> Option<String> {
     let Calibration {
         factor,
         overhead,
         samples,
         cut,
-    } = *found;
+    } = *calibration;
 
-    let tokens = match (samples, found.used()) {
+    let tokens = match (samples, calibration.used()) {
         (0, _) if cut == 0 => return None,
         (0, _) => "no token counts".to_owned(),
         (_, Some(_)) => format!(
-            "{factor:.2} × our count + {} tokens overhead",
+            "{factor:.2} × agentd's count + {} tokens overhead",
             grouped(overhead)
         ),
         (_, None) => "too few samples to use".to_owned(),
     };
     let cut = if cut > 0 {
-        format!(", {cut} probably truncated")
+        format!(
+            ", {} probably truncated",
+            humanize::count(cut as u64, "prompt")
+        )
     } else {
         String::new()
     };
@@ -192,7 +195,10 @@ fn describe_size(row: &FitBlock, report: &FitReport) -> Option<String> {
         .zip(row.target)
         .filter(|(tokens, target)| tokens > target && is_comparable);
     row.why.clone().or_else(|| {
-        over_target.map(|(_, target)| format!("over the pack's target of {}", grouped(target)))
+        over_target.map(|(_, target)| {
+            let target = grouped(target);
+            format!("over the pack's target of {target} tokens")
+        })
     })
 }
 
@@ -248,7 +254,7 @@ fn print_window(report: &FitReport) {
     terminal::eprint_row(
         "",
         format_args!(
-            "█ prompt {}  ░ free {}  ▒ reply {}{}  = {}",
+            "█ prompt {}  ░ free {}  ▒ reply {}{}  = {} tokens",
             grouped(tokens),
             grouped(budget.saturating_sub(tokens)),
             grouped(report.reserve),

@@ -81,7 +81,7 @@ fn open_ledger_or_note(
             terminal::note("no turns; take one with `agentd turn`");
             Ok(None)
         }
-        found => Ok(Some(found?)),
+        result => Ok(Some(result?)),
     }
 }
 

@@ -179,7 +179,7 @@ pub(super) fn tokens(args: &Args, file: &Path, id: &str, as_json: bool) -> Comma
         kind => terminal::eprint_row(
             "count",
             format_args!(
-                "{}; upper bound {} (exceeded by about 1 % of texts)",
+                "{}; upper bound {} tokens (exceeded by about 1 % of texts)",
                 data_name(&kind),
                 count.upper_bound
             ),

@@ -102,7 +102,7 @@ fn show_file(args: &Args, name: &str, file: &str, as_json: bool) -> CommandResul
         let files: Vec<&str> = pack.texts.keys().map(String::as_str).collect();
         return Err(Error::new(
             ErrorKind::FileUnusable,
-            format!("pack `{name}` has no file {file}"),
+            format!("pack `{name}` has no file `{file}`"),
         )
         .with_hint(format!(
             "files of the pack: pack.yaml, {}",
@@ -313,7 +313,9 @@ fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> C
 
     let count = |severity: ProblemSeverity| {
         let findings = checked.iter().flat_map(|pack| &pack.findings);
-        findings.filter(|found| found.severity == severity).count()
+        findings
+            .filter(|finding| finding.severity == severity)
+            .count()
     };
     let errors = count(ProblemSeverity::Error);
     let warnings = count(ProblemSeverity::Warning);
@@ -335,7 +337,7 @@ fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> C
     Ok(if is_clean { exit::OK } else { exit::FINDINGS })
 }
 
-/// Checks a pack with the operations that are part of agentd.
+/// Checks the files of a pack, the operations that it names, its token budgets and its templates.
 fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     let report = Pack::check(&name, places)?;
     let unknown = unknown_operations(&report);
@@ -355,17 +357,17 @@ fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     })
 }
 
-/// Returns a finding for each operation of a pack that agentd does not have, or that cannot be used in that place.
+/// Returns a finding for each operation that agentd does not have, or that the pack uses in a place where it cannot run.
 fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     let operations = Operations::shipped();
     let mut findings = Vec::new();
-    for named in &report.operations {
-        let name = named.operation.as_str();
-        let error = match named.role {
+    for used in &report.operations {
+        let name = used.operation.as_str();
+        let error = match used.role {
             OperationRole::Before => operations.find_inspect(name).err(),
             OperationRole::After => operations.find_act(name).err(),
             OperationRole::Action => operations.find_requested(name).err(),
-            // A gate may ask for the result of either kind.
+            // A gate may require the result of an operation of either kind.
             OperationRole::Gate if operations.is_registered(name) => None,
             OperationRole::Gate => operations.find_act(name).err(),
         };
@@ -373,7 +375,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
         findings.extend(error.map(|error| {
             CheckFinding::from(PackProblem {
                 severity: ProblemSeverity::Error,
-                place: named.place.clone(),
+                place: used.place.clone(),
                 message: error.message().to_owned(),
                 hint: error.hint().map(str::to_owned),
             })
@@ -400,11 +402,11 @@ fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
             modes.join(", ")
         };
         let message = format!(
-            "{modes} at {} tier: {} has {} tokens, budget {}",
-            row.tier.name(),
+            "layer `{}` has {} tokens, over its budget of {} ({modes} at {} tier)",
             row.layer,
             row.tokens.unwrap_or_default(),
-            row.budget.unwrap_or_default()
+            row.budget.unwrap_or_default(),
+            row.tier.name()
         );
         // The text of the full tier is NAME.md itself, so only smaller tiers can get a shorter file.
         let hint = match row.tier {
@@ -427,10 +429,10 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     let is_pack_template = |name: &str| {
         pack.modes
             .values()
-            .any(|spec| spec.templates.iter().any(|known| known == name))
+            .any(|spec| spec.templates.iter().any(|template| template == name))
     };
 
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     for listed in templates
         .list()
         .iter()
@@ -438,7 +440,7 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
     {
         match &listed.template {
             Ok(template) => {
-                found.extend(
+                findings.extend(
                     lint(pack, template)
                         .into_iter()
                         .map(|finding: LintFinding| {
@@ -449,15 +451,21 @@ fn template_findings(pack: &Pack, templates: &Templates) -> Vec<CheckFinding> {
             }
             Err(error) => {
                 let message = error.message().to_owned();
-                found.push(CheckFinding::for_file(&listed.origin, None, message));
+                findings.push(CheckFinding::for_file(&listed.origin, None, message));
             }
         }
     }
-    found
+    findings
 }
 
 fn print_checked(pack: &CheckedPack, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", pack.name)?;
+    let columns = if pack.rows.is_empty() {
+        ""
+    } else {
+        " (tokens / budget)"
+    };
+    writeln!(out, "{}{columns}", pack.name)?;
+
     let modes: Vec<&Mode> =
         pack.rows
             .iter()
@@ -524,7 +532,7 @@ fn create_pack(args: &Args, name: &str, as_json: bool) -> CommandResult {
                 ErrorKind::NameInvalid,
                 format!("invalid pack name {name:?}"),
             )
-            .with_hint("use a lowercase name, such as `letters`")
+            .with_hint("use lower-case letters, digits, `-` and `_`, such as `letters`")
         })?
         .to_string();
     let places = project::places(args)?;

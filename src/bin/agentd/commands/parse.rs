@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::input::{read_reply_from_stdin, resolve_path};
 use crate::args::{Args, FinishArg, ParseArgs};
 use crate::terminal::{self, CommandResult};
-use crate::{exit, project};
+use crate::{exit, humanize, project};
 
 /// Maximum number of problems printed on stderr.
 const MAX_PROBLEMS: usize = 20;
@@ -245,8 +245,8 @@ fn print_problems(response: &Response, reply: &[u8], origin: &str) {
     }
     if all.len() > MAX_PROBLEMS {
         terminal::note(format_args!(
-            "{} more; list all with --json",
-            all.len() - MAX_PROBLEMS
+            "{}; list all with --json",
+            humanize::count((all.len() - MAX_PROBLEMS) as u64, "more problem")
         ));
     }
 }

@@ -14,7 +14,7 @@ use crate::{exit, humanize, project};
 /// Columns of the result.
 const COLUMNS: [&str; 5] = ["CONDITION", "TASK", "CORRECT", "RATE", "95 % INTERVAL"];
 
-/// Name of the row that sums up all tasks.
+/// Name of the row with the sum of all tasks.
 const ALL_TASKS: &str = "all";
 
 pub(super) fn run(args: &Args, given: &ProbeArgs) -> CommandResult {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> CommandResult {
         turns: given.turns.map(usize::from),
     };
 
-    // Progress goes to stderr also with --json, which prints one object.
+    // With --json, too, progress goes to stderr: stdout gets a single object.
     let (report, shown) = cli.with_context(false, |context, _| {
         probe_agent(context, driver.as_ref(), &wanted, &mut print_progress)
     })?;
@@ -48,20 +48,20 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> CommandResult {
 }
 
 /// Prints the result of one request.
-fn print_progress(asked: &ProbeTurn, done: usize, all: usize) {
-    let result = match asked.right {
+fn print_progress(turn: &ProbeTurn, done: usize, all: usize) {
+    let result = match turn.right {
         Some(true) => "correct",
         Some(false) => "wrong",
-        None => asked.end.name(),
+        None => turn.end.name(),
     };
     let ProbeTurn {
         condition,
         task,
         case,
         ..
-    } = asked;
+    } = turn;
     terminal::note(format_args!(
-        "{done} of {all}: {} {} {case}: {result}",
+        "request {done} of {all}: {} {} {case}: {result}",
         condition.name(),
         task.name()
     ));
@@ -170,7 +170,7 @@ fn print_summary(report: &ProbeReport) {
     terminal::eprint_row("prompts", describe_use(report));
 }
 
-/// Returns which reliability prompts use from now on, and why.
+/// Describes the reliability that later prompts assume, and its source.
 fn describe_use(report: &ProbeReport) -> String {
     let ComplianceRate { right, all } = report.kept;
     match (&report.model, report.reliability) {
@@ -187,7 +187,7 @@ fn describe_use(report: &ProbeReport) -> String {
                 "for {model}: {name} (guessed; {all} of {MIN_RELIABILITY_REPLIES} turns without help measured)"
             )
         }
-        _ => "not affected: no model is named".to_owned(),
+        _ => "not affected: the model is unknown".to_owned(),
     }
 }
 

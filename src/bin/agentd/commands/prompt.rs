@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, given: &PromptArgs) -> CommandResult {
     {
         let text = &found.template.text;
         terminal::warning(format_args!(
-            "{shadowed} of this project is not used: {} is more specific; to replace it, name yours {}.md",
+            "{shadowed} of this project is not used, because {} is more specific; to override that template, name yours {}.md",
             text.origin, text.name
         ));
     }
@@ -121,7 +121,7 @@ fn note_required_change(workspace: &Workspace, request: &TurnRequest) -> Result<
     if !needing.is_empty() {
         let needing = needing.join(", ");
         terminal::note(format_args!(
-            "a turn in mode {} needs an open change ({needing}); to review your working tree, run `agentd review`",
+            "a turn in mode {} needs an open change (for {needing}); to review your working tree, run `agentd review`",
             request.mode
         ));
     }
@@ -198,11 +198,11 @@ fn variables(assembly: &Assembly) -> Vec<Value> {
     .collect()
 }
 
-/// Returns the source of a variable's value.
+/// Returns the source of a variable's value; `None` if the variable has none.
 pub(super) fn find_source<'a>(assembly: &'a Assembly, name: &str) -> Option<&'a str> {
     assembly
         .sources
         .iter()
-        .find(|(known, _)| known == name)
+        .find(|(variable, _)| variable == name)
         .map(|(_, source)| source.as_str())
 }

@@ -69,7 +69,7 @@ pub(super) fn print_turn(report: &TurnReport) {
         terminal::eprint_row("refused", describe_refusal(proposal));
     }
     if is_all_refused(report) {
-        terminal::warning("everything that the reply asked for was refused");
+        terminal::warning("every effect that the reply asked for was refused");
     }
     for problem in &report.response.problems {
         let (label, text) = problem_row(problem, &report.reply);
@@ -127,7 +127,7 @@ fn quote_line(reply: &str, span: &Range<usize>) -> String {
     let (Some(before), Some(within)) = (reply.get(..span.start), reply.get(span.clone())) else {
         return String::new();
     };
-    // In a block of code, the line with the tag is quoted.
+    // If the span is a block of code, its first line with a tag is quoted.
     let tag_line = within
         .lines()
         .position(|line| line.contains('<'))
@@ -173,10 +173,10 @@ pub(super) fn describe_refusal(effect: &RejectedEffect) -> String {
     format!("{what}: {reason}\n{shown}{rest}")
 }
 
-/// Maximum length of the text of a refused effect.
+/// Maximum number of characters printed of a refused effect.
 const MAX_REFUSED_CHARS: usize = 200;
 
-/// Maximum length of a quoted line of a reply.
+/// Maximum number of characters printed of a quoted line.
 const MAX_LINE_CHARS: usize = 100;
 
 /// Prints the result of a step.

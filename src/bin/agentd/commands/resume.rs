@@ -114,19 +114,19 @@ pub(super) fn replay_turn(args: &Args, given: &ReplayArgs) -> CommandResult {
         verdict.as_ref().ok().copied().flatten(),
         Some(&response.markers),
     );
-    let same = recorded.is_none() || recorded_result == parsed_result;
+    let is_same = recorded.is_none() || recorded_result == parsed_result;
     let name = |verdict: Option<agentd::ReviewResult>| verdict.map(|verdict| verdict.name());
 
     if given.json {
         terminal::print_json_line(&json!({
-            "turn": turn.name(), "same": same, "verdict_then": name(recorded_result.0), "verdict_now": name(parsed_result.0), "response": response,
+            "turn": turn.name(), "same": is_same, "verdict_then": name(recorded_result.0), "verdict_now": name(parsed_result.0), "response": response,
         }))?;
     } else {
         terminal::write_data(|out| writeln!(out, "{}", response.message))?;
-        let shown = |verdict| name(verdict).unwrap_or("none");
+        let describe = |verdict| format!("verdict {}", name(verdict).unwrap_or("none"));
         terminal::eprint_row("turn", turn.name());
-        terminal::eprint_row("recorded", shown(recorded_result.0));
-        terminal::eprint_row("now", shown(parsed_result.0));
+        terminal::eprint_row("recorded", describe(recorded_result.0));
+        terminal::eprint_row("now", describe(parsed_result.0));
     }
-    Ok(if same { exit::OK } else { exit::FINDINGS })
+    Ok(if is_same { exit::OK } else { exit::FINDINGS })
 }

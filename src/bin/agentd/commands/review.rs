@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> CommandResult {
         if options.json {
             terminal::print_json(&json!({"files": [], "findings": [], "verdict": null}))?;
         } else {
-            terminal::note("nothing to review: nothing differs from the base");
+            terminal::note("nothing to review: the working tree does not differ from the base");
         }
         return Ok(exit::OK);
     };
@@ -81,14 +81,14 @@ pub(super) fn run(args: &Args, given: &ReviewArgs) -> CommandResult {
     print_review(reviewed, options.json)
 }
 
-/// Returns the error for a branch that equals its base. In CI the cause is more often a wrong base than an empty change,
-/// so it must not look like a PASS.
+/// Returns the error for a working tree that equals its base. In CI the cause is more often a wrong base than an empty
+/// change, so the review must not look like a PASS.
 fn nothing_to_review() -> Error {
     Error::new(
         ErrorKind::NothingToReview,
-        "nothing to review: nothing differs from the base",
+        "nothing to review: the working tree does not differ from the base",
     )
-    .with_hint("pass another base with --base, or accept an empty review with --allow-empty")
+    .with_hint("pass another base with --base, or allow an empty review with --allow-empty")
 }
 
 /// Prints the result of a review, and returns the exit code of its verdict.

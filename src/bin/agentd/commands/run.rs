@@ -21,7 +21,7 @@ use crate::args::{Args, PhaseArgs, RunArgs, RunOptions};
 use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, humanize, project, signals};
 
-/// Message of the error that ends a run whose stdout was closed.
+/// Message of the error that ends a run if stdout is closed.
 const STDOUT_CLOSED: &str = "stdout is closed";
 
 pub(super) fn run(args: &Args, given: &RunArgs) -> CommandResult {
@@ -275,7 +275,8 @@ impl TerminalDecider<'_> {
     fn ask(&self, question: &str) -> Result<Option<String>> {
         self.flush();
         signals::while_asking(|| terminal::ask_question(question)).map_err(|error| {
-            Error::new(ErrorKind::FileUnusable, "cannot read the answer").with_source(error)
+            Error::new(ErrorKind::FileUnusable, "cannot read the answer from stdin")
+                .with_source(error)
         })
     }
 }
@@ -347,7 +348,7 @@ fn print_commands(commands: &[String]) {
     }
 }
 
-/// Prints where the result of a finished change is.
+/// Prints the branch that has the result of a finished change.
 fn print_done(status: &ChangeStatus, merges: bool) {
     let change = &status.change;
     let opened = status.state.change.as_ref();
@@ -365,7 +366,7 @@ fn print_done(status: &ChangeStatus, merges: bool) {
     }
 }
 
-/// Prints that a change is abandoned, and which branch has its work.
+/// Prints that a change is abandoned, with the branch that has its work.
 pub(super) fn print_abandoned(status: &ChangeStatus) {
     terminal::eprint_row(
         "status",

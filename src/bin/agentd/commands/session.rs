@@ -100,8 +100,8 @@ impl CliSession {
         shown.map_err(Failure::Output).and(outcome)
     }
 
-    /// Runs `work` with an open ledger. Interrupted turns of earlier runs are recovered first; progress is shown meanwhile,
-    /// and signals stop it. Returns the result of `work`, and the result of writing progress to stdout.
+    /// Recovers interrupted turns of earlier runs, then runs `work` with the open ledger. Meanwhile progress is shown,
+    /// and a signal stops the run. Returns the result of `work`, and the result of writing progress to stdout.
     pub(super) fn with_context<T>(
         &mut self,
         json: bool,
@@ -185,7 +185,7 @@ fn read_script(args: &Args, script: &Path) -> Result<Scripted> {
     Scripted::read(&ops::read_text(&path)?, &path.display().to_string())
 }
 
-/// Returns the error for a session that is not in the ledger.
+/// Returns the error for a session without turns in the ledger.
 pub(super) fn no_turns_error(session: &SessionId) -> Error {
     Error::new(
         ErrorKind::TurnNotFound,

@@ -100,7 +100,7 @@ fn print_turn(
     rows.extend(
         turn.found
             .iter()
-            .map(|found| ("found", found.detail.clone())),
+            .map(|result| ("found", result.detail.clone())),
     );
 
     for (number, call) in (1..).zip(&turn.calls) {
@@ -158,7 +158,7 @@ fn print_turn(
     Ok(())
 }
 
-/// Returns the findings that were recorded after a turn; none if the ledger is damaged there.
+/// Returns the findings that were recorded after a turn; empty if the ledger cannot be read.
 fn load_findings(store: &SqliteStore, turn: &TurnRecord) -> Vec<Finding> {
     let noted = turn
         .settlements
@@ -186,7 +186,7 @@ fn print_reply(
     let calls = turn.calls.len();
     if let Some(number) = turn.reply_call().filter(|_| calls > 1) {
         terminal::note(format_args!(
-            "this is the reply of call {number} of {calls}; print another one with `--call N`, list calls with `agentd show {}`",
+            "this is the reply of call {number} of {calls}; print another reply with `--call N`; list calls with `agentd show {}`",
             turn.name()
         ));
     }
@@ -200,7 +200,7 @@ fn describe_call(number: usize, call: &CallRecord) -> String {
         CallReason::Repair => "repair",
     };
     let Some(answered) = &call.answered else {
-        return format!("{number}: {why}, running");
+        return format!("{number}: {why}, not finished");
     };
 
     let end = answered.end.name();
@@ -344,10 +344,10 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> CommandResult {
             )?;
         }
         for id in texts {
-            let found = ledger_text(&store, &id);
-            terminal::print_json_line(&json!({"hash": id, "text": found.as_ref().ok()}))?;
+            let text = ledger_text(&store, &id);
+            terminal::print_json_line(&json!({"hash": id, "text": text.as_ref().ok()}))?;
             // The readable part of a damaged ledger is printed, too.
-            first_error = first_error.or(found.err());
+            first_error = first_error.or(text.err());
         }
     }
     first_error.map_or(Ok(exit::OK), |error| Err(error.into()))

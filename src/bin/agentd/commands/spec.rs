@@ -188,12 +188,12 @@ fn show_requirement(args: &Args, id: &str, requirement: &str, as_json: bool) -> 
     let Some(found) = spec
         .requirements
         .iter()
-        .find(|found| found.id == requirement)
+        .find(|candidate| candidate.id == requirement)
     else {
         let known: Vec<&str> = spec
             .requirements
             .iter()
-            .map(|known| known.id.as_str())
+            .map(|requirement| requirement.id.as_str())
             .collect();
         let message = format!("spec `{id}` has no requirement `{requirement}`");
         return Err(Error::new(ErrorKind::SpecNotFound, message)

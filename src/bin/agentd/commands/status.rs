@@ -12,10 +12,10 @@ use crate::humanize;
 use crate::project;
 use crate::terminal::{self, CommandResult};
 
-/// Number of verdicts that a list shows of each change, the newest.
+/// Maximum number of verdicts that a list shows for each change. Older ones are omitted.
 const MAX_VERDICTS: usize = 2;
 
-/// Characters of the request that a list shows.
+/// Maximum number of characters that a list shows of a request.
 const MAX_REQUEST_CHARS: usize = 40;
 
 pub(super) fn status(args: &Args, json: bool) -> CommandResult {

@@ -109,7 +109,7 @@ fn check(args: &Args, names: &[String], as_json: bool) -> CommandResult {
             return Err(Failure::Error(
                 Error::new(
                     ErrorKind::TemplateNotFound,
-                    format!("unknown template {name}"),
+                    format!("unknown template `{name}`"),
                 )
                 .with_hint("list templates with `agentd template list`"),
             ));

@@ -46,9 +46,9 @@ pub(super) fn run(args: &Args, show: bool, as_json: bool) -> CommandResult {
         terminal::note("read the files, then trust them with `agentd trust`");
     }
 
-    let readable = files.iter().all(|file| file.found.is_ok());
-    let accepted = !show || untrusted.is_empty();
-    Ok(if readable && accepted {
+    let are_readable = files.iter().all(|file| file.found.is_ok());
+    let are_trusted = !show || untrusted.is_empty();
+    Ok(if are_readable && are_trusted {
         exit::OK
     } else {
         exit::FINDINGS
@@ -97,14 +97,16 @@ fn find_untrusted(files: &[Definition]) -> Vec<(String, BlobId)> {
     untrusted.collect()
 }
 
-fn print_files(files: &[Definition], accepted: bool) -> std::io::Result<()> {
+/// Prints the files with their trust state. With `are_trusted`, new and changed files have just been trusted.
+fn print_files(files: &[Definition], are_trusted: bool) -> std::io::Result<()> {
     terminal::write_data(|out| {
         for file in files {
-            let now = trust_state(file);
-            if accepted && matches!(now, "new" | "changed") {
-                writeln!(out, "accepted  {} ({now})", file.file)?;
-            } else {
-                writeln!(out, "{now:<8}  {}", file.file)?;
+            match trust_state(file) {
+                "accepted" => writeln!(out, "trusted   {}", file.file)?,
+                state @ ("new" | "changed") if are_trusted => {
+                    writeln!(out, "trusted   {} ({state})", file.file)?;
+                }
+                state => writeln!(out, "{state:<8}  {}", file.file)?,
             }
             for command in &file.commands {
                 writeln!(out, "          {}", shorten_spaces(command))?;
@@ -117,7 +119,7 @@ fn print_files(files: &[Definition], accepted: bool) -> std::io::Result<()> {
 /// Maximum number of consecutive spaces that are printed unchanged.
 const MAX_SPACES: usize = 8;
 
-/// Replaces long runs of whitespace by their length: they could push the rest of a command out of sight.
+/// Replaces long runs of whitespace by their length, because they could push the rest of a command out of sight.
 fn shorten_spaces(command: &str) -> String {
     let mut out = String::new();
     let mut rest = command;
@@ -139,19 +141,19 @@ fn shorten_spaces(command: &str) -> String {
     out + rest
 }
 
-fn file_json(file: &Definition, accepted: bool) -> Value {
+fn file_json(file: &Definition, is_trusted: bool) -> Value {
     let content = file.found.as_ref().ok().map(|(content, _)| content);
     json!({
         "file": file.file,
         "commands": file.commands,
         "blake3": content,
         "state": trust_state(file),
-        "accepted": content.is_some() && (accepted || trust_state(file) == "accepted"),
+        "accepted": content.is_some() && (is_trusted || trust_state(file) == "accepted"),
         "error": file.found.as_ref().err().map(|error| format!("{error:#}")),
     })
 }
 
-/// Returns the trust state of a file at the start of the command.
+/// Returns the trust state of a file at the start of the command, as `--json` prints it.
 fn trust_state(file: &Definition) -> &'static str {
     match &file.found {
         Ok((_, TrustStatus::Accepted)) => "accepted",

@@ -20,7 +20,8 @@ pub(super) fn run(args: &Args, given: &TurnArgs) -> CommandResult {
     cli.run(|context| take_turn(context, driver.as_ref(), &request).map(Some))
 }
 
-/// Returns the agent of the request or of its mode, and warns about doubtful choices.
+/// Returns the agent of the request or of its mode. Warns if no files will be written, or if the agent reviews its own
+/// work.
 fn choose_agent(workspace: &Workspace, request: &TurnRequest) -> Result<AgentName> {
     let agent = workspace
         .agent(request)?
