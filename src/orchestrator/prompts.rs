@@ -235,8 +235,7 @@ impl PromptTarget {
     }
 }
 
-/// Checks that every variable that the caller sets is declared or used by the pack, and that the caller sets none of
-/// [`TURN_VARIABLES`].
+/// Checks that the pack declares or uses every variable of the caller, and that none of them is in [`TURN_VARIABLES`].
 fn check_variables(
     pack: &Pack,
     template: Option<&FoundTemplate>,

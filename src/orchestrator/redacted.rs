@@ -43,7 +43,8 @@ fn redacted_block(block: &NamedBlock, secrets: &Secrets) -> NamedBlock {
 /// Redacts secrets in all texts of a state document.
 fn redacted_work(work: &StateDocument, secrets: &Secrets) -> StateDocument {
     let redact = |value| serde_json::from_value(redacted_value(value, secrets));
-    // If redaction makes the document invalid, for example because a mode name contains a secret, it is dropped.
+    // A document that redaction makes invalid, for example because a mode name contains a secret, is replaced by an
+    // empty one.
     serde_json::to_value(work)
         .and_then(redact)
         .unwrap_or_default()
@@ -73,12 +74,14 @@ pub(crate) fn redacted(response: Response, secrets: &Secrets) -> Response {
         },
         marker => marker,
     };
+
     let proposal = |proposal: RejectedEffect| RejectedEffect {
         what: proposal.what.map_name(redact),
         reason: redact(proposal.reason),
         text: redact(proposal.text),
         ..proposal
     };
+
     Response {
         thoughts: response.thoughts.into_iter().map(redact).collect(),
         message: redact(response.message),

@@ -25,7 +25,7 @@ pub fn decide(
     note: Option<&str>,
 ) -> Result<ChangeStatus> {
     with_lease(context, change, |lease| {
-        // Remaining steps of a change are not run if it is about to be abandoned.
+        // A change that is about to be abandoned does not run its remaining steps.
         let abandons = matches!(decision, Decision::Reject | Decision::Cancel);
         let mut session = if abandons {
             recover_without_steps(context, lease)?
@@ -59,7 +59,7 @@ pub fn decide(
 
         let status = find_status(session)?;
         if abandons && let Err(error) = close_change(context, change, &status.state) {
-            log::warn!("cannot remove the worktree of `{change}`: {error}");
+            log::warn!("cannot remove the worktree of change `{change}`: {error}");
         }
         Ok(status)
     })
@@ -74,12 +74,12 @@ fn check_decision(change: &SessionId, decision: Decision, next: &NextStep) -> Re
         NextStep::Ready { .. } => format!("continue it with `agentd run {change}`"),
         _ => format!("see its status with `agentd change show {change}`"),
     };
-    let message = format!("`{change}` {reason}");
+    let message = format!("change `{change}` {reason}");
     Err(Error::new(ErrorKind::NotWaiting, message).with_hint(hint))
 }
 
-/// Returns the reason why a decision is not possible, in words that follow the name of the change; `None` if it is
-/// possible.
+/// Returns the reason why a decision is not possible, as the predicate of a sentence about the change, such as `is
+/// archived`; `None` if the decision is possible.
 fn refusal(decision: Decision, next: &NextStep) -> Option<&'static str> {
     match (decision, next) {
         (_, NextStep::Over { done: true }) => Some("is archived"),

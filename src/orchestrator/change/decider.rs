@@ -19,9 +19,9 @@ pub trait Decider {
     /// An error ends the run and leaves the change unchanged.
     fn decide(&mut self, status: &ChangeStatus) -> Result<Option<PersonDecision>>;
 
-    /// Returns true to accept the check commands of the project permanently. The commands run code of the project.
+    /// Returns true to trust the check commands of the project permanently. The commands run code of the project.
     ///
-    /// Called once, before the first turn, unless the commands are already accepted. The default implementation returns
+    /// Called once, before the first turn, unless the user already trusts the commands. The default implementation returns
     /// false.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl PersonDecision {
         }
     }
 
-    /// Adds a note.
+    /// Sets the note for the agents.
     #[must_use]
     pub fn with_note(self, note: impl Into<String>) -> Self {
         Self {

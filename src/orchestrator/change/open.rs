@@ -20,9 +20,9 @@ const BRANCH_PREFIX: &str = "agentd/";
 pub struct ChangeStatus {
     /// Name of the change.
     pub change: SessionId,
-    /// Current state of the change.
+    #[expect(missing_docs, reason = "the name says it all")]
     pub state: State,
-    /// Next step of the change.
+    /// Next step of the change, and what it waits for.
     pub next: NextStep,
     /// Path of the worktree. It may not exist if the change is done or abandoned.
     pub tree: PathBuf,
@@ -126,11 +126,11 @@ pub(super) fn commit_message_for_edits(change: &SessionId) -> String {
     format!("agentd({change}): manual edits")
 }
 
-/// Refuses a pack of conversations: its modes take messages of a person, and have no work to run by themselves.
+/// Refuses a chat pack, whose modes answer messages of the user and cannot run a change by themselves.
 ///
 /// # Errors
 ///
-/// `OtherPack`.
+/// `OtherPack` if the pack of the workspace is a chat pack.
 pub fn check_change_pack(workspace: &Workspace) -> Result<()> {
     let pack = &workspace.pack;
     if !pack.is_chat() {
@@ -141,7 +141,7 @@ pub fn check_change_pack(workspace: &Workspace) -> Result<()> {
         pack.name
     );
     Err(Error::new(ErrorKind::OtherPack, message).with_hint(format!(
-        "talk to it with `agentd chat --pack {}`",
+        "start a conversation with `agentd chat --pack {}`",
         pack.name
     )))
 }
@@ -169,7 +169,11 @@ fn new_change(
     let resolve_path = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if resolve_path(&workspace.root) != resolve_path(&repository.root) {
         let top = repository.root.display().to_string();
-        let message = "the project is not the top folder of its repository, which changes require";
+        let shown = workspace.root.display().to_string();
+        let message = format!(
+            "cannot open a change in `{}`: it is not the top folder of its git repository",
+            shown.escape_debug()
+        );
         return Err(Error::new(ErrorKind::NotARepository, message)
             .with_hint(format!("run the command with `-C {}`", top.escape_debug())));
     }
@@ -191,7 +195,7 @@ fn new_change(
         [] => {}
         [file] => log::warn!("1 uncommitted file is not part of the change: {file:?}"),
         [first, ..] => log::warn!(
-            "{} uncommitted files are not part of the change, such as {first:?}",
+            "{} uncommitted files are not part of the change: {first:?}, …",
             uncommitted.len()
         ),
     }
@@ -223,7 +227,8 @@ pub(super) fn not_opened(change: &SessionId) -> Error {
     ))
 }
 
-/// Writes the notes of the user to a file in the folder of the change. Agents get them in their prompts instead.
+/// Writes the notes of the user to a file in the folder of the change, for readers of the archive. Agents get the notes
+/// in their prompts.
 fn write_notes(tree: &Path, change: &SessionId, state: &State) -> Result<()> {
     let Some(text) = ops::notes_text(&state.notes) else {
         return Ok(());

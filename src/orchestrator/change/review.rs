@@ -95,17 +95,20 @@ impl ReviewBase {
     fn folder(&self) -> Result<String> {
         let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let root = canonical(&self.root);
-        let relative = root.strip_prefix(canonical(&self.repository.root)).ok();
+        let top = canonical(&self.repository.root);
 
-        let folder = relative.and_then(Path::to_str).map(str::to_owned);
-        folder.ok_or_else(|| {
-            let shown = self.root.display().to_string();
-            let message = format!(
-                "`{}` is outside of its repository, or its path is not UTF-8",
-                shown.escape_debug()
-            );
+        let shown = self.root.display().to_string();
+        let unusable = |problem: &str| {
+            let message = format!("project folder `{}` {problem}", shown.escape_debug());
             Error::new(ErrorKind::NotARepository, message)
-        })
+        };
+        let relative = root
+            .strip_prefix(&top)
+            .map_err(|_| unusable("is outside of its git repository"))?;
+        match relative.to_str() {
+            Some(relative) => Ok(relative.to_owned()),
+            None => Err(unusable("has a path that is not UTF-8")),
+        }
     }
 }
 
@@ -144,7 +147,7 @@ pub struct ReviewReport {
 /// # Errors
 ///
 /// `NothingToReview` if none of the changed files can be shown; `NotTrusted` for checks or definitions that the user
-/// has not accepted, or if the workspace was not opened with [`ReviewBase::workspace`]; and the errors of
+/// does not trust, or if the workspace was not opened with [`ReviewBase::workspace`]; and the errors of
 /// [`take_turn`].
 pub fn review_tree(
     context: &TurnContext<'_>,
@@ -155,7 +158,7 @@ pub fn review_tree(
 ) -> Result<Option<ReviewReport>> {
     let definitions = context.workspace.base.as_ref().map(|base| &base.commit);
     if definitions != Some(&base.definitions) {
-        let message = "a review cannot use definitions of the branch under review";
+        let message = "the workspace does not use the definitions of the review's base";
         return Err(Error::new(ErrorKind::NotTrusted, message)
             .with_hint("open the workspace with `ReviewBase::workspace`"));
     }

@@ -44,9 +44,8 @@ struct Opinion {
     turn: String,
 }
 
-/// Asks several agents in parallel to review a change, then records one turn of the change, whose verdict is the most
-/// severe of theirs.
-/// After an interruption, agents that have already answered are not called again.
+/// Asks several agents in parallel to review a change, then records one turn of the change with the most severe of their
+/// verdicts. After an interruption, agents that have already answered are not called again.
 ///
 /// # Errors
 ///
@@ -57,7 +56,7 @@ pub(super) fn ask_reviewers(
     request: &TurnRequest,
 ) -> Result<TurnReport> {
     let Some(change) = &request.session else {
-        let message = "only a change can be reviewed by several agents";
+        let message = "a panel review needs a change, but the request has no session";
         return Err(Error::new(ErrorKind::ChangeNotFound, message));
     };
     let state = context.store.state(change)?;
@@ -83,7 +82,8 @@ pub(super) fn ask_reviewers(
         }
         threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(reviewer_lost())))
+            .zip(reviewers)
+            .map(|(thread, (agent, _))| thread.join().unwrap_or_else(|_| Err(reviewer_lost(agent))))
             .collect()
     });
 
@@ -91,8 +91,10 @@ pub(super) fn ask_reviewers(
     combine_opinions(context, change, request, opinions)
 }
 
-fn reviewer_lost() -> Error {
-    Error::new(ErrorKind::AgentLost, "a reviewer stopped without a result")
+/// Returns the error for a reviewer whose thread panicked.
+fn reviewer_lost(agent: &AgentName) -> Error {
+    let message = format!("the thread of reviewer `{agent}` panicked");
+    Error::new(ErrorKind::AgentLost, message)
 }
 
 /// Returns the session of a reviewer. Its name depends only on the turn of the change and on the agent, so that a run
@@ -141,7 +143,7 @@ fn ask_reviewer(
 
     let turn = format!("{}/{}", report.session, report.turn);
     let Some(verdict) = report.verdict else {
-        let message = format!("{turn} has no verdict");
+        let message = format!("reviewer `{agent}` gave no verdict in turn {turn}");
         return Err(Error::new(ErrorKind::MissingReviewMarker, message));
     };
     Ok(Opinion {
@@ -311,7 +313,10 @@ fn combined_response(
     opinions: &[Opinion],
 ) -> Result<Response> {
     let verdicts = opinions.iter().map(|opinion| opinion.verdict);
-    let verdict = verdicts.max().ok_or_else(reviewer_lost)?;
+    let Some(verdict) = verdicts.max() else {
+        let message = "a panel review needs at least one reviewer";
+        return Err(Error::new(ErrorKind::AgentLost, message));
+    };
 
     let mut lines = Vec::new();
     let mut sections = Vec::new();

@@ -109,7 +109,7 @@ pub fn run_change(
         request,
         decider,
         progress,
-        are_checks_accepted: false,
+        are_checks_trusted: false,
         has_warned_of_own_work: false,
         sent_back: false,
     };
@@ -142,7 +142,7 @@ pub fn run_change(
 ///
 /// # Errors
 ///
-/// `NotTrusted` if neither the user nor `decider` has accepted the checks of the project; `UnknownAgent` if there is no
+/// `NotTrusted` if neither the user nor `decider` trusts the checks of the project; `UnknownAgent` if there is no
 /// agent for the first mode; `ConfigInvalid` for invalid settings; and the errors of `decider`.
 pub fn check_change_start(
     workspace: &Workspace,
@@ -151,7 +151,7 @@ pub fn check_change_start(
     request: &ChangeRequest,
     decider: &mut dyn Decider,
 ) -> Result<()> {
-    accept_project_checks(workspace, accept, decider)?;
+    trust_project_checks(workspace, accept, decider)?;
 
     let agent = first_agent(workspace, request)?;
     // The driver of a recorded reply reads the ledger, which may not exist yet.
@@ -170,8 +170,8 @@ fn first_agent(workspace: &Workspace, request: &ChangeRequest) -> Result<AgentNa
     agent_for(workspace, &turn)
 }
 
-/// Returns an error if the user has not accepted the checks of the project and `decider` does not accept them now.
-fn accept_project_checks(
+/// Returns an error if the user does not trust the checks of the project, and `decider` does not trust them now.
+fn trust_project_checks(
     workspace: &Workspace,
     accept: AcceptNow,
     decider: &mut dyn Decider,
@@ -199,7 +199,7 @@ struct ChangeRun<'a> {
     request: &'a ChangeRequest,
     decider: &'a mut dyn Decider,
     progress: &'a mut dyn FnMut(ChangeEvent<'_>) -> Result<()>,
-    are_checks_accepted: bool,
+    are_checks_trusted: bool,
     has_warned_of_own_work: bool,
     sent_back: bool,
 }
@@ -208,7 +208,7 @@ impl ChangeRun<'_> {
     /// Takes one turn in a mode.
     fn run_phase(mut self, status: ChangeStatus, mode: &Mode) -> Result<ChangeOutcome> {
         match &status.next {
-            NextStep::Over { done } => return Err(is_over(&status.change, *done)),
+            NextStep::Over { done } => return Err(change_over(&status.change, *done)),
             // Requesting the phase by name does not replace the decision of the user that it waits for.
             NextStep::Person { mode: next, .. } if mode == next => return self.end(status),
             _ => self.take_turn(&status.state, mode)?,
@@ -228,17 +228,16 @@ impl ChangeRun<'_> {
         })
     }
 
-    /// Returns an error if the commands of the project's checks are not accepted. Checks this once, before the first
-    /// turn.
+    /// Returns an error if the commands of the project's checks are not trusted. Does so once, before the first turn.
     fn check_checks(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.are_checks_accepted, true) {
+        if std::mem::replace(&mut self.are_checks_trusted, true) {
             return Ok(());
         }
         let workspace = self.context.workspace;
         if workspace.checks().is_empty() {
             log::warn!("no checks are configured; add some under [review] in agentd/config.toml");
         }
-        accept_project_checks(workspace, self.context.run.trust, self.decider)
+        trust_project_checks(workspace, self.context.run.trust, self.decider)
     }
 
     /// Retries the failed steps of the last turn. Returns false if there are none to retry.
@@ -375,7 +374,8 @@ pub fn no_agent(mode: &Mode) -> Error {
     ))
 }
 
-fn is_over(change: &SessionId, done: bool) -> Error {
+/// Returns the error for a turn in a change that is done or abandoned.
+fn change_over(change: &SessionId, done: bool) -> Error {
     let (what, hint) = match done {
         true => (
             "is done",
@@ -386,11 +386,12 @@ fn is_over(change: &SessionId, done: bool) -> Error {
             format!("reopen it with `agentd revise {change} --note \"…\"`"),
         ),
     };
-    Error::new(ErrorKind::NotWaiting, format!("`{change}` {what}")).with_hint(hint)
+    Error::new(ErrorKind::NotWaiting, format!("change `{change}` {what}")).with_hint(hint)
 }
 
+/// Returns the error for a turn with a failed step or a refused effect.
 fn not_all_done(change: &SessionId, reason: &str) -> Error {
-    let message = format!("the turn could not be completed: {reason}");
+    let message = format!("cannot complete the turn: {reason}");
     Error::new(ErrorKind::ReplyUnusable, message)
         .with_hint(format!("try again with `agentd run {change}`"))
 }

@@ -150,11 +150,11 @@ fn change_row(
     state: &State,
 ) -> Result<ChangeRow> {
     let opened = state.change.as_ref();
-    let other = match opened {
+    let other_workspace = match opened {
         Some(opened) => workspace.with_pack(&opened.pack)?,
         None => None,
     };
-    let workspace = other.as_ref().unwrap_or(workspace);
+    let workspace = other_workspace.as_ref().unwrap_or(workspace);
     let pack = &workspace.pack;
 
     let turns = TurnRecord::all(session, events);

@@ -56,7 +56,7 @@ struct CasesFile {
 pub(crate) fn load_cases(places: &SearchPath) -> Result<Vec<ProbeCase>> {
     let name = format!("packs/{PROBE_PACK}/{CASES_FILE}");
     let Some(prose) = places.find(&name)? else {
-        let message = format!("pack `{PROBE_PACK}` has no file {CASES_FILE}");
+        let message = format!("pack `{PROBE_PACK}` has no file `{CASES_FILE}`");
         return Err(Error::new(ErrorKind::PackInvalid, message));
     };
 
@@ -68,15 +68,18 @@ pub(crate) fn load_cases(places: &SearchPath) -> Result<Vec<ProbeCase>> {
             .with_place(yaml::place(text, origin, 1, location))
     };
     if file.format.value != 1 {
-        let message = "unsupported format of probe cases; expected 1".to_owned();
+        let format = file.format.value;
+        let message = format!("unsupported format {format} of probe cases; expected 1");
         return Err(invalid(file.format.referenced, message));
     }
 
     let mut names = BTreeSet::new();
     for case in &file.cases {
         if case.value.expect.task().is_none() {
-            let message =
-                "a case needs exactly one of `message`, `action` and `verdict`".to_owned();
+            let message = format!(
+                "case `{}` needs exactly one of `message`, `action` and `verdict`",
+                case.value.name
+            );
             return Err(invalid(case.referenced, message));
         }
         if !names.insert(case.value.name.clone()) {
@@ -144,8 +147,8 @@ fn has_only_message(response: &Response, words: &[String]) -> bool {
     response.messages == 1 && has_nothing_else && is_well_formed && has_words
 }
 
-/// Returns true if a response is complete and contains the expected action, no other action, and no request that was
-/// too unclear to be run. Messages, updates and tolerated deviations are not checked.
+/// Returns true if a response is complete and contains the expected action, no other action, and no rejected
+/// effect. Messages, updates and tolerated deviations are not checked.
 fn has_only_action(response: &Response, expected: &ExpectedAction) -> bool {
     let is_expected = match &response.actions[..] {
         [action] => action.name == expected.name && action.values == expected.values,

@@ -83,7 +83,7 @@ pub fn probe_agent(
         fault: None,
     };
 
-    // Each case is requested under all conditions in a row, so that a probe that stops early compares the same cases.
+    // Each case is requested under all conditions in a row: if the probe stops early, all conditions had the same cases.
     let requests = cases
         .iter()
         .cycle()

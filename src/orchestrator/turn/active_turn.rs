@@ -77,7 +77,7 @@ impl<'a> ActiveTurn<'a> {
         }
     }
 
-    /// Records events and the texts that they refer to. If the end of a call is recorded, the files of the call are
+    /// Records events and the blobs that they refer to. If the end of a call is recorded, the files of the call are
     /// removed.
     pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         self.session.commit(events, blobs)?;

@@ -96,7 +96,7 @@ fn find_measurements(
 fn catalogue_id(catalogue: &Catalogue, model: &str) -> String {
     catalogue
         .find(model)
-        .map_or(model, |known| &known.id)
+        .map_or(model, |spec| &spec.id)
         .to_owned()
 }
 
@@ -126,6 +126,6 @@ pub(crate) fn record_figure(
         )
     };
     if let Err(error) = record() {
-        log::warn!("cannot save calibration data for `{agent}`: {error}");
+        log::warn!("cannot record a measurement of `{agent}`: {error}");
     }
 }

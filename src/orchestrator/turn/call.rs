@@ -143,7 +143,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
                 .pause(Duration::from_secs(wait), &mut Heartbeat::new())?
             {
                 // The call is already recorded; only the wait was stopped.
-                let stopped = self.stopped_error("rate limited before");
+                let stopped = self.stopped_error("it was waiting for its rate limit to end");
                 return stopped.map_or(Ok(answer), Err);
             }
         }
@@ -167,7 +167,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         events
     }
 
-    /// Returns the texts that the events of [`Self::start_events`] refer to.
+    /// Returns the contents of the blobs that the events of [`Self::start_events`] refer to.
     fn start_blobs(&self) -> Vec<&'a [u8]> {
         let prepared = self.turn.prepared;
         let fresh = prepared.started.nonce.as_ref().map(|nonce| nonce.as_str());
@@ -188,7 +188,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             .collect()
     }
 
-    /// Returns an error if the user has asked the run to stop; `why` completes the message.
+    /// Returns an error if the user has asked the run to stop; `why` is the end of its message.
     fn stopped_error(&self, why: &str) -> Option<Error> {
         let started = self.turn.started();
         let session = &self.turn.session;
@@ -233,7 +233,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         events: Vec<Event>,
         blobs: &[&[u8]],
     ) -> Result<EndedCall> {
-        if let Some(stopped) = self.stopped_error("the agent was not called") {
+        if let Some(stopped) = self.stopped_error("it had not been called yet") {
             return Err(stopped);
         }
         let context = self.turn.session.context;
@@ -256,10 +256,11 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         fail::point("called")?;
         run.report(ProgressEvent::Called { call, why });
 
-        // start the agent
+        // Start the agent.
         let session = &self.turn.session.lease.session;
         let folder = context.workspace.root.join(folder(session, turn, call));
         let start = Instant::now();
+
         let call_to_agent = AgentCall {
             prompt: request.prompt,
             format: if why == CallReason::Repair {
@@ -282,6 +283,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             marker: &marker(&run.id, turn, call),
             limits,
         };
+
         let mut running = match self.driver.start(&call_to_agent) {
             Ok(running) => running,
             Err(error) => {
@@ -296,7 +298,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
             }
         };
 
-        // wait for the agent to end, and discard its reply if the ledger was edited meanwhile
+        // Wait for the agent to end, and discard its reply if the ledger was edited meanwhile.
         let followed = self.follow(running.as_mut(), call);
         drop(running);
         let reply = match followed {
@@ -339,7 +341,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         })
     }
 
-    /// Records that the agent is about to be called, together with `events` and their texts.
+    /// Records that the agent is about to be called, together with `events` and their blobs.
     fn record_call(
         &mut self,
         call: u64,
@@ -435,8 +437,7 @@ impl<'t, 'a> AgentCalls<'t, 'a> {
         Ok(limits)
     }
 
-    /// Returns the amount that a call counts in the budgets: the usage that the agent reports, with estimates for
-    /// values that it does not report.
+    /// Returns the amount that a call costs in the budgets: the reported usage, with estimates for missing values.
     fn spent(&self, prompt: &str, reply: &Reply) -> Amount {
         let was_refused = matches!(
             reply.end,

@@ -25,7 +25,7 @@ pub(crate) fn call_error(
     Some(Error::new(kind, message).with_hint(hint(outcome, turn)))
 }
 
-/// Describes an outcome in words that follow the name of the agent, such as `is not logged in`.
+/// Describes an outcome as the predicate of a sentence about the agent, such as `is not logged in`.
 fn describe(outcome: &CallOutcome) -> String {
     let text = match outcome {
         CallOutcome::Ok => "answered",
@@ -61,7 +61,7 @@ fn describe(outcome: &CallOutcome) -> String {
             seconds,
         } => return format!("was stopped after {seconds} s without output"),
         CallOutcome::TimedOut { seconds, .. } => {
-            return format!("was stopped after {seconds} s");
+            return format!("was stopped at its time limit of {seconds} s");
         }
         CallOutcome::NotInstalled => "is not installed",
         CallOutcome::UnknownOutput => "wrote output that does not match its definition",
@@ -92,7 +92,7 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
     let text = match outcome {
         CallOutcome::Ok => "",
         CallOutcome::Auth => {
-            "log in with the agent's command; for an HTTP API, set the variable of its `key`"
+            "log in with the agent's command; for an HTTP API, set the variable named by `key`"
         }
         CallOutcome::Quota { .. } => "wait, or choose another agent with --agent",
         CallOutcome::RateLimited { .. } => {
@@ -107,7 +107,7 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
                 "see `agentd show {turn} --reply`; rephrase the request, or choose another agent"
             );
         }
-        CallOutcome::Empty => "repeat the turn; an exit code of 0 alone is not a reply",
+        CallOutcome::Empty => "repeat the turn, or choose another agent with --agent",
         CallOutcome::Crashed {
             signal: Some(9), ..
         } => "signal 9 often means out of memory",
@@ -115,22 +115,24 @@ fn hint(outcome: &CallOutcome, turn: &str) -> String {
             return format!("see its output with `agentd show {turn} --reply`");
         }
         CallOutcome::TimedOut { idle: true, .. } => {
-            "raise `idle_seconds` under [limits] if it needs longer"
+            "raise `idle_seconds` under [limits] if the agent needs longer"
         }
-        CallOutcome::TimedOut { .. } => "raise `wall_seconds` under [limits] if it needs longer",
+        CallOutcome::TimedOut { .. } => {
+            "raise `wall_seconds` under [limits] if the agent needs longer"
+        }
         CallOutcome::NotInstalled => {
-            "install it, add it to PATH, or choose another agent with --agent"
+            "install the agent, add it to PATH, or choose another agent with --agent"
         }
         CallOutcome::UnknownOutput => {
             return format!(
-                "see `agentd show {turn} --reply`; its version may be newer than the definition"
+                "see `agentd show {turn} --reply`; the agent may be newer than its definition"
             );
         }
         CallOutcome::OutputTooLarge { .. } => {
-            "raise `output_bytes` under [limits] if it needs more"
+            "raise `output_bytes` under [limits] if the agent needs more"
         }
         CallOutcome::Stopped | CallOutcome::Lost => {
-            return format!("call it again with `agentd resume {session}`");
+            return format!("call the agent again with `agentd resume {session}`");
         }
         CallOutcome::Edited { .. } => {
             "the reply was discarded; check `git status`; if you edited the files yourself, repeat the turn"

@@ -55,32 +55,32 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_are_the_text() {
+    fn chunks_concatenate_to_the_text() {
         for text in ["", "one", "one\n", &lines(5_000), &"x".repeat(100_000)] {
             assert_eq!(split_chunks(text, Some("4711")).concat(), text);
             assert!(
                 split_chunks(text, None)
                     .iter()
-                    .all(|piece| !piece.is_empty())
+                    .all(|chunk| !chunk.is_empty())
             );
         }
         assert!(split_chunks(&lines(5_000), None).len() > 20);
     }
 
     #[test]
-    fn a_change_moves_no_cut_but_those_beside_it() {
+    fn an_edit_changes_at_most_two_chunks() {
         let old = lines(5_000);
         let new = old.replace("line 2500 of a text\n", "another line\nand one more\n");
         let kept = split_chunks(&old, None);
         let changed = split_chunks(&new, None)
             .into_iter()
-            .filter(|piece| !kept.contains(piece))
+            .filter(|chunk| !kept.contains(chunk))
             .count();
         assert!(changed <= 2, "{changed} of {}", kept.len());
     }
 
     #[test]
-    fn what_is_fresh_stands_alone() {
+    fn a_fresh_line_is_its_own_chunk() {
         let text = "a\nb\nrun=\"k3f9\"\nc\n";
         assert_eq!(
             split_chunks(text, Some("k3f9")),

@@ -13,7 +13,7 @@ use crate::store::Store;
 pub struct TurnContext<'a> {
     /// The project, its settings and its pack.
     pub workspace: &'a Workspace,
-    /// The ledger.
+    /// Ledger in which the turns are recorded.
     pub store: &'a dyn Store,
     /// Drivers of all known agents. Recovery may need any of them, for a turn of an interrupted run.
     pub drivers: &'a Drivers,

@@ -28,20 +28,20 @@ pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> 
     if spec.questions.is_some() && can_ask_questions(&response, &grammar) {
         response.questions = spec::asked_questions(&response.message);
         if !response.questions.is_empty() {
-            // The change waits for answers of the user, whatever the verdict is.
+            // With any verdict, the change waits for answers of the user.
             response.verdict_doubts.clear();
             return Ok(response);
         }
     }
 
     let files = documents_after(turn, spec, &response)?;
-    let faults = document_faults(&files);
-    // A verdict that keeps the mode means that the agent has questions, so documents may still be missing.
+    let faults_by_file = document_faults(&files);
+    // With a verdict that repeats the mode, the agent may send missing documents in its next turn.
     let may_lack_documents = match parse::verdict(&response, &grammar) {
         Ok(Some(verdict)) => spec.stays_after(mode, verdict),
         _ => false,
     };
-    for (file, faults) in faults {
+    for (file, faults) in faults_by_file {
         if may_lack_documents && !files.contains_key(&file) {
             continue;
         }

@@ -21,7 +21,7 @@ pub(crate) struct InspectionResults {
 ///
 /// # Errors
 ///
-/// `NotTrusted` if the mode runs checks that the user has not accepted, and the error of an operation that refuses the
+/// `NotTrusted` if the mode runs checks that the user does not trust, and the error of an operation that refuses the
 /// turn.
 pub(crate) fn inspect(
     context: &TurnContext<'_>,
@@ -79,7 +79,7 @@ fn skipped_warning(
 ///
 /// # Errors
 ///
-/// The error of an operation that cannot be found, or that cannot read its files.
+/// Fails if an operation cannot be found, or cannot read its files.
 pub fn preview(
     context: &TurnContext<'_>,
     state: &State,

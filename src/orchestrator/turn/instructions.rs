@@ -118,17 +118,20 @@ mod tests {
         let entered = |mode: &str| Event::Entered {
             mode: Mode::new(mode).unwrap(),
         };
-        let said = |decision, note: &str| Event::Decided {
+        let decided = |decision, note: &str| Event::Decided {
             decision,
             note: Some(note.to_owned()),
         };
         let events = [
             (day(0), entered("plan")),
-            (day(1), said(Decision::Revise, "Use hmac.\n")),
+            (day(1), decided(Decision::Revise, "Use hmac.\n")),
             (day(2), entered("implement")),
             (day(3), entered("plan")),
-            (day(3), said(Decision::Revise, "**Which hash?**\nSHA-512")),
-            (day(4), said(Decision::Approve, "  ")),
+            (
+                day(3),
+                decided(Decision::Revise, "**Which hash?**\nSHA-512"),
+            ),
+            (day(4), decided(Decision::Approve, "  ")),
             (
                 day(5),
                 Event::Decided {

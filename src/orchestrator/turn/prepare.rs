@@ -38,7 +38,7 @@ pub(crate) struct PreparedTurn {
     pub(crate) prompt: String,
     /// Fit report of the prompt, as JSON.
     pub(crate) fit: String,
-    /// Message of the person, if it is not in the ledger yet.
+    /// Message of the user; `None` in a turn without one, or if the ledger already has it.
     pub(crate) message: Option<String>,
     /// Tokens reserved for the reply.
     pub(crate) reply_tokens: u64,
@@ -53,8 +53,8 @@ pub(crate) struct PreparedTurn {
     pub(crate) inspections: Vec<StepResult>,
 }
 
-/// Returns the state of the session whose files a turn works with: the turn's own session, or the change that a
-/// reviewer's turn reviews, with the mode of the turn.
+/// Returns the state of the session that a turn works on: its own session, or for a reviewer's turn the change under
+/// review, in the mode of the turn.
 pub(crate) fn judged_state(
     context: &TurnContext<'_>,
     turn: &ResolvedTurn<'_>,
@@ -72,7 +72,7 @@ pub(crate) fn judged_state(
 
 /// Prepares a turn from an assembled prompt.
 ///
-/// Fails if a call of the driver costs money or runs a command, and the user has not accepted the definitions of the
+/// Fails if a call of the driver costs money or runs a command, and the user does not trust the definitions of the
 /// project.
 pub(crate) fn prepare_turn(
     context: &TurnContext<'_>,
@@ -85,8 +85,8 @@ pub(crate) fn prepare_turn(
     let request = &turn.request;
     let tree = workspace.tree(request.works_on());
     if driver.spends() {
-        let accepts_definitions = context.run.trust.covers_definitions();
-        check_trust(workspace, &tree, turn.agent.as_str(), accepts_definitions)?;
+        let trusts_definitions = context.run.trust.covers_definitions();
+        check_trust(workspace, &tree, turn.agent.as_str(), trusts_definitions)?;
     }
 
     let draft = &assembly.draft;
@@ -108,7 +108,7 @@ pub(crate) fn prepare_turn(
     } else {
         Permission::ReadOnly
     };
-    // Not recorded for an agent that edits files itself: it may change the targets of its updates during the call.
+    // The targets are not recorded for an agent that edits files itself, because it may change them during the call.
     let session = request.session.as_ref();
     let targets = session
         .filter(|_| permission == Permission::ReadOnly)

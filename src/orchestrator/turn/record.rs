@@ -73,11 +73,11 @@ pub struct CallRecord {
 /// Record of a parsed reply.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplyRecord {
-    /// Accepted markers.
+    /// Markers of the reply that are valid in the mode.
     pub markers: Vec<Marker>,
-    /// Accepted verdict; `None` in a mode without verdicts.
+    /// Verdict of the reply; `None` if it has no clear verdict, or in a mode without verdicts.
     pub verdict: Option<ReviewResult>,
-    /// Reason why the session could not leave the mode after the turn.
+    /// Reason why the session could not leave the mode after the turn; `None` if it could.
     pub fault: Option<String>,
 }
 
@@ -262,7 +262,7 @@ impl TurnRecord {
     ///
     /// # Errors
     ///
-    /// `LedgerUnusable` if a text is missing in the ledger.
+    /// `LedgerUnusable` if a blob is missing in the ledger.
     pub fn segments(&self, store: &dyn Store) -> Result<Vec<String>> {
         let segments = self.started.prompt.iter();
         segments
@@ -307,7 +307,7 @@ impl TurnRecord {
     pub fn call_reply(&self, store: &dyn Store, number: usize) -> Result<String> {
         let Some(answered) = &self.call(number)?.answered else {
             return Err(turn_not_found(
-                &format!("call {number} of {} has no reply yet", self.name()),
+                &format!("call {number} of turn {} has no reply yet", self.name()),
                 &format!(
                     "finish interrupted calls with `agentd resume {}`",
                     self.session
@@ -323,9 +323,12 @@ impl TurnRecord {
             .and_then(|index| self.calls.get(index));
         call.ok_or_else(|| {
             let name = self.name();
-            let calls = self.calls.len();
+            let calls = match self.calls.len() {
+                1 => "1 call".to_owned(),
+                count => format!("{count} calls"),
+            };
             turn_not_found(
-                &format!("{name} has no call {number}; number of calls: {calls}"),
+                &format!("turn {name} has no call {number}: it has {calls}"),
                 &format!("list calls with `agentd show {name}`"),
             )
         })
@@ -358,7 +361,7 @@ impl TurnRecord {
             .transpose()?;
         let Some(answered) = call.and_then(|call| call.answered.as_ref()) else {
             return Err(turn_not_found(
-                &format!("{} has no reply yet", self.name()),
+                &format!("turn {} has no reply yet", self.name()),
                 &format!("request one with `agentd resume {}`", self.session),
             ));
         };

@@ -128,7 +128,7 @@ fn session_busy(held: &HeldSession) -> Error {
         holder.name, holder.process.pid
     );
     Error::new(ErrorKind::SessionBusy, message)
-        .with_hint("wait for it, stop it, or use another session")
+        .with_hint("wait for that process, stop it, or use another session")
 }
 
 /// Recovers all sessions whose holder is dead. Returns messages for the user, by session.
@@ -153,7 +153,7 @@ pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<Stri
         });
         match recovered {
             Ok((done, _)) => all.push((session, done)),
-            // Another process was faster.
+            // Another process recovers the session.
             Err(error) if error.kind() == ErrorKind::SessionBusy => {}
             Err(error) => {
                 log::warn!("cannot recover session `{session}`: {error:#}");
@@ -242,13 +242,11 @@ fn finish_turn(
     let is_unread = !replies.is_empty() && turn.replied.is_none();
     let other_workspace = match context.workspace.with_pack(&turn.started.pack) {
         Ok(other_workspace) => other_workspace,
-        Err(error) if is_unread && is_missing_pack(&error) => {
-            done.push(format!(
-                "the reply of {name} was not parsed: pack `{}` is missing or invalid",
-                turn.started.pack
-            ));
+        Err(error) if is_unread && is_pack_error(&error) => {
+            let reason = error.message();
+            done.push(format!("the reply of {name} was not parsed: {reason}"));
             let mut session = Session::load(context, lease)?;
-            session.commit(&[unread_reply(turn)], &[])?;
+            session.commit(&[unread_reply(turn, reason)], &[])?;
             return Ok(session.state);
         }
         Err(error) => return Err(error),
@@ -294,7 +292,7 @@ fn finish_turn(
     Ok(active.session.state)
 }
 
-fn is_missing_pack(error: &Error) -> bool {
+fn is_pack_error(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::PackNotFound | ErrorKind::PackInvalid
@@ -317,7 +315,7 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     }
 }
 
-/// Detail of a reply that is discarded because edits of the agent cannot be detected without the snapshot.
+/// Detail of a reply that is discarded because, without the snapshot, edits of the agent cannot be detected.
 const NO_SNAPSHOT: &str = "the snapshot of the working tree taken before the call is missing";
 
 /// Returns true if the working tree is compared before and after the calls of a turn.
@@ -435,7 +433,7 @@ fn end_call(
 }
 
 /// Kills the processes of a call, and returns their number. `running` contains the markers of all running calls, if
-/// known. A call whose marker is not in it and whose guard is dead has no processes.
+/// known. A call has no processes if its marker is not among them and its guard is dead.
 fn kill_processes(
     marker: &str,
     guard: Option<&ProcessIdentity>,
@@ -504,8 +502,8 @@ fn describe_end(name: &str, reply: &Reply) -> String {
     }
 }
 
-/// Returns the amount that an interrupted call counts in the budgets. Unknown usage counts as the reserved amount. The
-/// usage of a lost call may be incomplete, so it counts as at least the reserved amount.
+/// Returns the amount that an interrupted call costs in the budgets. Unknown usage is replaced by the reserved amount.
+/// The usage of a lost call may be incomplete, so the call costs at least the reserved amount.
 fn spent_amount(reply: &Reply, reserved: Amount) -> Amount {
     let tokens = reply.usage.tokens().unwrap_or(reserved.tokens);
     let micro_dollars = reply.usage.micro_dollars;
@@ -536,23 +534,22 @@ fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String
     }
 
     let message = format!(
-        "the reply of {name} may contain the value of {}, which is not set here",
+        "the reply of {name} may contain the value of {}, which is not set",
         unknown.join(", ")
     );
     Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-        "set the variable and try again, or discard the reply by removing its folder in .agentd/calls",
+        "set each variable and try again, or discard the reply by removing its folder in .agentd/calls",
     ))
 }
 
-/// Returns the event for a reply that is not parsed, because the pack has changed since the prompt was sent.
-fn unread_reply(turn: &TurnRecord) -> Event {
-    let fault = "the pack changed after the prompt was sent, so the reply was not parsed";
+/// Returns the event for a reply that is not parsed, because its pack cannot be loaded or has changed.
+fn unread_reply(turn: &TurnRecord, reason: &str) -> Event {
     Event::Replied {
         turn: turn.started.turn,
         markers: Vec::new(),
         verdict: None,
         unclear: 0,
-        fault: Some(fault.to_owned()),
+        fault: Some(format!("the reply was not parsed: {reason}")),
         questions: Vec::new(),
         refused: Vec::new(),
     }
@@ -567,7 +564,8 @@ fn read_recorded_replies(
     let workspace = active.session.context.workspace;
     let prepared = active.prepared;
     if !turn.has_unchanged_pack(workspace)? {
-        return active.commit(&[unread_reply(turn)], &[]);
+        let reason = "the pack or its template changed after the prompt was sent";
+        return active.commit(&[unread_reply(turn, reason)], &[]);
     }
 
     let reader = ReplyReader::new(workspace, &prepared.started, &prepared.texts)?;
@@ -579,7 +577,7 @@ fn read_recorded_replies(
     apply_and_run(active, &reader, response, None).map(drop)
 }
 
-/// Loads the steps of intents, with their texts from the ledger.
+/// Loads the steps of intents, with their contents from the ledger.
 pub(crate) fn load_steps(store: &dyn Store, intents: &[Intent]) -> Result<Vec<Step>> {
     let step = |intent: &Intent| {
         let content = intent.content.as_ref();

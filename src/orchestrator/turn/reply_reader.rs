@@ -115,19 +115,21 @@ impl<'a> ReplyReader<'a> {
         prepared: &PreparedTurn,
         replies: &[String],
     ) -> Option<UnifiedPrompt> {
-        let words = self.workspace.pack.repair.as_ref()?.body();
+        let repair_text = self.workspace.pack.repair.as_ref()?.body();
         let limits = PromptLimits::from_fit_report(prepared);
         let mut original = original_prompt(prepared).ok()?;
         let mut left_out = Vec::new();
 
         loop {
-            let prompt = repair.prompt(words, &with_note(&original, &left_out), replies)?;
+            let prompt = repair.prompt(repair_text, &with_note(&original, &left_out), replies)?;
             if limits.can_hold(&prompt.to_xml()) {
                 return Some(prompt);
             }
             let items = original.context().iter().enumerate();
             let Some((largest, item)) = items.max_by_key(|(_, item)| item.content().len()) else {
-                log::warn!("skipping the repair call: its prompt would be too large for the model");
+                log::warn!(
+                    "skipping the repair call: its prompt would exceed the size limits of the turn"
+                );
                 return None;
             };
             left_out.push(item.name().to_owned());
@@ -135,8 +137,8 @@ impl<'a> ReplyReader<'a> {
         }
     }
 
-    /// Merges the answer of a repair call into a response. Text of the turn's prompt in the answer counts as an echo;
-    /// text of the repair prompt does not.
+    /// Merges the answer of a repair call into a response. Text that the answer repeats from the turn's prompt has no
+    /// effect; text that it repeats from the repair prompt has.
     pub(crate) fn merge_answer(&self, response: Response, answer: &str) -> Response {
         parse::merge_answer(response, self.read(answer, &CallOutcome::Ok), &self.grammar)
     }

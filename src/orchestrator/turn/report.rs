@@ -116,7 +116,7 @@ impl VerdictOverride {
         results: &BTreeMap<OperationId, StepResult>,
     ) -> Option<Self> {
         let (operation, result) = apply::overruled_by(spec, reply_result, results)?;
-        let reason = results.get(operation).map(|found| found.detail.clone());
+        let reason = results.get(operation).map(|step| step.detail.clone());
         Some(Self {
             result,
             operation: operation.clone(),
@@ -140,7 +140,7 @@ impl VerdictOverride {
         // A turn that ticked a task made progress, so it is not overruled because other tasks are still open.
         let is_progress = results
             .get(&worse.operation)
-            .is_some_and(|found| found.result == Some(StepOutcome::Progress));
+            .is_some_and(|step| step.result == Some(StepOutcome::Progress));
         (!is_progress).then_some(worse)
     }
 }

@@ -26,7 +26,7 @@ pub struct TurnRequest {
     pub files: Vec<PathBuf>,
     /// Files to show in the prompt as artifacts.
     pub artifacts: Vec<PathBuf>,
-    /// Allows files and artifacts whose names are those of secret files, such as `.env`.
+    /// Allows files and artifacts with the name of a secret file, such as `.env`.
     pub secret_files: bool,
     /// Named blocks of context, in the order of the prompt. Every name must be listed in `blocks` of a layer of the
     /// pack, and may occur several times.
@@ -48,7 +48,7 @@ pub struct TurnRequest {
     /// Makes a missing mandatory variable an error, whatever the settings say.
     pub strict: bool,
     /// Maximum number of repair calls, which request missing parts of the reply; values above
-    /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS) count as that.
+    /// [`MAX_REPAIRS`](crate::orchestrator::MAX_REPAIRS) are reduced to it.
     pub repairs: u8,
     /// Measurements of the agent and its model. [`take_turn`](crate::orchestrator::take_turn) looks them up in the
     /// ledger.

@@ -44,7 +44,7 @@ impl<'a> ResolvedTurn<'a> {
     pub(crate) fn new(workspace: &'a Workspace, request: &TurnRequest) -> Result<Self> {
         let found_agent = workspace.agent(request)?;
         let agent = found_agent.clone().unwrap_or_else(AgentName::base);
-        // Before the mode, so that an unknown mode is reported as a missing template, as for prompts.
+        // The template is looked up before the mode, so that an unknown mode is reported as a missing template.
         let template = workspace.template(&agent, &request.mode)?;
         let spec = workspace.pack.mode(&request.mode)?;
 

@@ -82,7 +82,10 @@ fn check_resumable(
 ) -> Result<()> {
     let name = turn.name();
     if !turn.has_unchanged_pack(context.workspace)? {
-        let message = format!("pack `{}` changed after {name} was sent", turn.started.pack);
+        let message = format!(
+            "pack `{}` or its template changed after the prompt of {name} was sent",
+            turn.started.pack
+        );
         return Err(Error::new(ErrorKind::NotResumable, message)
             .with_hint("start a new turn with `agentd turn`"));
     }

@@ -11,7 +11,7 @@ use crate::models::{Budget, SessionId};
 use crate::ops::Git;
 use crate::orchestrator::random;
 
-/// Parts of a project that are accepted for one run only, in addition to those that the user has accepted permanently.
+/// Parts of a project that are trusted for one run only, in addition to those that the user trusts permanently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptNow {
     /// Nothing.
@@ -24,14 +24,14 @@ pub enum AcceptNow {
 }
 
 impl AcceptNow {
-    /// Returns true if the commands of checks are accepted.
+    /// Returns true if the commands of checks are trusted.
     #[must_use]
     pub fn covers_checks(self) -> bool {
         self != Self::Nothing
     }
 
     /// Returns true if settings, agents, packs, templates, instruction files of agents, and a ledger that came with the
-    /// project are accepted.
+    /// project are trusted.
     #[must_use]
     pub fn covers_definitions(self) -> bool {
         self == Self::Everything
@@ -49,7 +49,7 @@ pub struct Run {
     pub budget: Budget,
     /// Timeouts and size limits of one call.
     pub limits: Limits,
-    /// Parts of the project that are accepted for this run only, as with `--trust`.
+    /// Parts of the project that are trusted for this run only, as with `--trust`.
     pub trust: AcceptNow,
     /// Channel for progress events; `None` if there is no watcher.
     pub progress: Option<ProgressSender>,
@@ -81,7 +81,7 @@ impl Run {
         })
     }
 
-    /// Returns true if this is the first call in this run for a change.
+    /// Returns true if this method is called for the first time in this run for a change.
     pub(crate) fn is_first_look_at(&self, session: &SessionId) -> bool {
         let mut seen = self
             .committed_trees
@@ -117,7 +117,7 @@ impl StopFlag {
             });
     }
 
-    /// Forgets that the run was asked to stop, so that it can go on.
+    /// Discards all stop requests, so that the run can continue.
     pub fn clear(&self) {
         self.0.store(0, Ordering::SeqCst);
     }

@@ -50,7 +50,7 @@ impl<'a> Session<'a> {
         let session = &self.lease.session;
         let message = format!("session `{session}` uses pack `{other}`, not `{pack}`");
         Err(Error::new(ErrorKind::OtherPack, message)
-            .with_hint(format!("use --pack {other}, or name another session")))
+            .with_hint(format!("pass --pack {other}, or choose another session")))
     }
 
     /// Applies events to the state now, and records them with the next commit.
@@ -64,7 +64,7 @@ impl<'a> Session<'a> {
         !self.deferred.is_empty()
     }
 
-    /// Records events and the texts that they refer to, in one transaction.
+    /// Records events and the blobs that they refer to, in one transaction.
     pub(crate) fn commit(&mut self, events: &[Event], blobs: &[&[u8]]) -> Result<()> {
         let deferred = std::mem::take(&mut self.deferred);
         let all = [deferred.as_slice(), events].concat();

@@ -85,7 +85,7 @@ impl TurnSite {
         let repository = workspace.repository(&context.run.git)?.clone();
         let path = workspace.worktree_path(session)?;
         let Some(worktree) = repository.worktree(&opened.branch, &path)? else {
-            let message = format!("the worktree of `{session}` is missing");
+            let message = format!("the worktree of change `{session}` is missing");
             return Err(
                 Error::new(ErrorKind::ChangeNotFound, message).with_hint(format!(
                     "restore it from its branch with `agentd run {session}`"
@@ -128,7 +128,7 @@ impl TurnSite {
         change.map(|change| change.worktree.head()).transpose()
     }
 
-    /// Returns an error if a mode runs checks that the user has not accepted.
+    /// Returns an error if a mode runs checks that the user does not trust.
     pub(crate) fn check_trust(&self, context: &TurnContext<'_>, mode: &Mode) -> Result<()> {
         let change_checks = self.change.as_ref().map(|change| &change.checks);
         let review = self.review.as_ref();
@@ -173,6 +173,7 @@ impl TurnSite {
             accept_unshown,
             merges: settings.change.finish == BranchFinish::Merge,
         });
+
         let review = self.review.as_ref().map(|review| ReviewSite {
             head: &review.tree.head,
             base: &review.tree.base,
@@ -183,6 +184,7 @@ impl TurnSite {
                 .map(|checks| checks.job(context, &self.tree)),
             accept_unshown,
         });
+
         let pack = &context.workspace.pack;
         let chat = ChatSite {
             document: &state.document,
@@ -206,9 +208,9 @@ fn failed_checks(context: &TurnContext<'_>, state: &State) -> Result<Option<Stri
         .as_ref()
         .and_then(|left| left.results.get(&OperationId::ChecksRun));
     let last = state.results.get(&OperationId::ChecksRun).or(before);
-    let failed = last.filter(|found| found.result == Some(StepOutcome::Failed));
+    let failed = last.filter(|step| step.result == Some(StepOutcome::Failed));
     failed
-        .and_then(|found| found.report.as_ref())
+        .and_then(|step| step.report.as_ref())
         .map(|report| ledger_text(context.store, report))
         .transpose()
 }

@@ -1,4 +1,4 @@
-//! Compares the prompt tokens that an agent reports with our own count.
+//! Compares the prompt tokens that an agent reports with agentd's count.
 
 use super::active_turn::ActiveTurn;
 use super::calibration::record_figure;
@@ -6,10 +6,10 @@ use crate::compose::{Counter, seems_cut};
 use crate::error::Result;
 use crate::models::{CallReason, Format, MeasuredValue, Reply, grouped};
 
-/// Compares the prompt tokens that an agent reports with our own count. Returns a warning if the prompt seems to have
+/// Compares the prompt tokens that an agent reports with agentd's count. Returns a warning if the prompt seems to have
 /// been truncated.
 ///
-/// Both counts are recorded for calibration, unless the agent made tool calls: each of these sends another prompt.
+/// Both counts are recorded for calibration, unless the agent made tool calls, each of which sends another prompt.
 pub(crate) fn compare_tokens(
     turn: &ActiveTurn<'_>,
     why: CallReason,
@@ -50,7 +50,7 @@ fn count_tokens(turn: &ActiveTurn<'_>, model: &str, why: CallReason, prompt: &st
     let catalogue = turn.session.context.workspace.catalogue()?;
     let tokenizer = catalogue
         .find(model)
-        .map(|known| catalogue.tokenizer(known))
+        .map(|spec| catalogue.tokenizer(spec))
         .unwrap_or_default();
     let counter = Counter::new(tokenizer);
 

@@ -33,8 +33,8 @@ pub(crate) fn find_findings(
             .filter_map(|step| step.content.as_deref())
             .collect(),
     };
-    let found = extract_findings(pack, &started.mode, response, &reports, &earlier);
-    Ok(Some(found))
+    let findings = extract_findings(pack, &started.mode, response, &reports, &earlier);
+    Ok(Some(findings))
 }
 
 /// Sets `place_found` of each finding: true if its file and line exist in the tree.

@@ -13,7 +13,7 @@ use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 use crate::store::Store;
 
 impl Workspace {
-    /// Returns the agent of a request: the one that it names, or else the default agent of its mode.
+    /// Returns the agent that a request names, or else the default agent of its mode; `None` if there is neither.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl Workspace {
         })
     }
 
-    /// Returns the judged mode and the judge if a mode would, by default, judge the work of an agent of the same
-    /// vendor.
+    /// Compares the default agent of a mode with that of the mode whose work it judges. Returns the judged mode and
+    /// the judge if both agents have the same vendor.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` if an agent definition is invalid; errors of reading the ledger.
+    /// `ConfigInvalid` if an agent definition is invalid. Also fails if the ledger cannot be read.
     pub fn judges_own_work(
         &self,
         store: Option<&dyn Store>,
@@ -170,14 +170,14 @@ impl Workspace {
         Ok(is_same_vendor.then(|| (judged.clone(), author)))
     }
 
-    /// Returns the mode whose work a mode judges.
+    /// Returns the mode whose work a mode judges; `None` if it judges none.
     fn judged_mode(&self, mode: &Mode) -> Option<&Mode> {
         self.pack.modes.get(mode)?.judges.as_ref()
     }
 
-    /// Returns the agent of a mode for requests that name none: the one in the settings of the mode, the one in those
-    /// of the mode that it is `like`, or an installed one. A mode that judges another gets an agent of another vendor
-    /// if possible.
+    /// Returns the agent of a mode for requests that name none. It comes from the settings of the mode, from the
+    /// settings of its `like` mode, or from the installed agents. A mode that judges another mode gets an installed
+    /// agent of another vendor if possible.
     fn default_agent(&self, mode: &Mode) -> Result<Option<AgentName>> {
         let configured = &self.settings.agents;
         if let Some(agent) = configured.get(mode) {

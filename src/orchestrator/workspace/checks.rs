@@ -18,12 +18,12 @@ const GIT_HOOK_VARIABLES: [&str; 7] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 ];
 
-/// Fails if the user has not accepted the commands of the checks for this project. With `accept_now` they are accepted
-/// for this run. Commands need acceptance even if agentd detected them, because they run the project's code.
+/// Fails if the user does not trust the check commands of this project. With `accept_now` they are trusted for this run.
+/// Commands that agentd detected need trust, too, because they run the project's code.
 ///
 /// # Errors
 ///
-/// `NotTrusted` with the commands; `FileUnusable` if others can write to the user's trust records.
+/// `NotTrusted`, with the list of commands, if they are not trusted; `FileUnusable` if others can write to the user's trust records.
 pub fn check_checks(
     workspace: &Workspace,
     commands: &[CheckCommand],
@@ -44,13 +44,12 @@ pub fn check_checks(
         .iter()
         .map(|command| format!("\n  {}", command.run))
         .collect();
-    let message =
-        format!("untrusted checks: this project wants to run these commands, and {reason}:{lines}");
+    let message = format!("cannot run the checks of this project, because {reason}:{lines}");
     Err(Error::new(ErrorKind::NotTrusted, message)
         .with_hint("trust them with `agentd trust`, or for this run with --trust"))
 }
 
-/// Records that the user accepts the checks of a project as they are.
+/// Records that the user trusts the checks of a project as they are.
 ///
 /// # Errors
 ///
@@ -80,8 +79,9 @@ impl Workspace {
             .map(|(name, _)| name)
             .collect();
         let listed = &self.settings.review.env;
-        let is_withheld =
-            |name: &str| secret_names.contains(name) && !listed.iter().any(|added| added == name);
+        let is_withheld = |name: &str| {
+            secret_names.contains(name) && !listed.iter().any(|variable| variable == name)
+        };
 
         let mut visible = Vec::new();
         let mut withheld = Vec::new();

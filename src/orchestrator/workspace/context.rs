@@ -117,7 +117,7 @@ pub(crate) fn gather(
         Some(session) if needs_folder || ops::has_change(root, session) => {
             gather_change(root, session, spec, &mut context)?;
         }
-        // The turns of a session need not write a file, so a session may have no folder and no artifacts.
+        // A session whose turns wrote no files has no folder and no artifacts.
         session => check_required(session, spec, &[])?,
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn gather(
         context.set("ARTIFACTS", index, "the artifacts in the context");
     }
     for (name, value) in &request.variables {
-        context.sources.retain(|(known, _)| known != name);
+        context.sources.retain(|(variable, _)| variable != name);
         context.set(name, value.clone(), "the caller");
     }
 
@@ -181,8 +181,8 @@ fn gather_project(
     Ok(())
 }
 
-/// Returns the text of `agentd/project.md`: the one in the project's root, which agents in worktrees cannot edit; in a
-/// review the one of the base, not the one under review.
+/// Returns the text of `agentd/project.md`. It is read from the project's root, never from a worktree, which agents can
+/// edit. In a review it is read from the base commit, never from the branch under review.
 fn project_text(workspace: &Workspace) -> Result<Option<String>> {
     match &workspace.base {
         Some(base) => Ok(base.project_text.clone()),
@@ -253,7 +253,7 @@ fn gather_change(
     if open.skipped > 0 {
         let noun = if open.skipped == 1 { "task" } else { "tasks" };
         log::warn!(
-            "skipping {} open {noun} of `{session}` not in the form `- [ ] 1.1 text`",
+            "skipping {} open {noun} of `{session}`: expected the form `- [ ] 1.1 text`",
             open.skipped
         );
     }
@@ -296,11 +296,11 @@ fn check_required(
     let missing = missing.join(", ");
     let (message, hint) = match session {
         Some(session) => (
-            format!("this mode requires {missing}, but session `{session}` has none"),
-            "run the mode that writes it first",
+            format!("session `{session}` lacks {missing}, which this mode requires"),
+            "first run the mode that writes the missing artifacts",
         ),
         None => (
-            format!("this mode requires {missing}, but no session was given"),
+            format!("this mode requires {missing} of a session, but no session is set"),
             "pass the session with --session ID",
         ),
     };
@@ -335,9 +335,9 @@ fn gather_blocks(
     Ok(())
 }
 
-/// Checks that a layer of the pack accepts blocks with a name.
+/// Checks that a layer of the pack has a block with this name.
 fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
-    if pack.block_names().any(|known| known == name) {
+    if pack.block_names().any(|block_name| block_name == name) {
         return Ok(());
     }
 
@@ -357,11 +357,11 @@ fn gather_caller_items(
     request: &TurnRequest,
     context: &mut PromptContext,
 ) -> Result<()> {
-    let named = [
+    let caller_files = [
         (ContextKind::Artifact, &request.artifacts),
         (ContextKind::File, &request.files),
     ];
-    for (kind, paths) in named {
+    for (kind, paths) in caller_files {
         for path in paths {
             let text = read_named_file(root, path, request.secret_files)?;
             let item = ContextItem::new(kind, shown_path(root, path), text);
@@ -380,8 +380,8 @@ fn gather_caller_items(
     Ok(())
 }
 
-/// Reads a file that the caller named. Symlinks are resolved once, so that the checked file is also the one that is
-/// read, even if a symlink changes in between.
+/// Reads a file that the caller named. Symlinks are resolved once, before the check, so that a symlink that changes
+/// meanwhile does not lead to an unchecked file.
 fn read_named_file(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     if !allow_secrets {

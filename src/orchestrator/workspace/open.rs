@@ -23,7 +23,7 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Settings of the user, overlaid by the project's.
     pub settings: Settings,
-    /// Pack in use.
+    /// Pack that the options or the settings name.
     pub pack: Pack,
     /// Templates, looked up by agent and mode.
     pub templates: Templates,
@@ -57,7 +57,7 @@ pub struct WorkspaceOptions {
 }
 
 impl WorkspaceOptions {
-    /// Sets the pack.
+    /// Uses this pack instead of the one in the settings.
     #[must_use]
     pub fn with_pack(self, pack: impl Into<String>) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl WorkspaceOptions {
         }
     }
 
-    /// Sets the user's folder.
+    /// Sets the folder with the user's own settings, agents, packs and templates.
     #[must_use]
     pub fn with_user(self, user: impl Into<PathBuf>) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl WorkspaceOptions {
         }
     }
 
-    /// Sets the folder for worktrees.
+    /// Sets the folder for the worktrees of changes, outside the project.
     #[must_use]
     pub fn with_worktrees(self, folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -215,7 +215,7 @@ impl Workspace {
         overlay_agents(Agents::default(), &self.agent_files)
     }
 
-    /// Returns true if the project itself defines an agent. The user may not have accepted that definition.
+    /// Returns true if the project itself defines an agent. The user may not trust that definition.
     ///
     /// # Errors
     ///

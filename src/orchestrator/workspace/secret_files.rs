@@ -1,4 +1,4 @@
-//! Files whose names suggest secrets. They are not shown to an agent by mistake.
+//! Files whose names suggest secrets. They are shown to an agent only if the caller allows it.
 
 use std::path::Path;
 
@@ -17,10 +17,19 @@ pub(crate) fn refuse_secret_file(path: &Path, target: &Path) -> Result<()> {
     }
 
     let shown = path.display().to_string();
-    let message = format!(
-        "`{}` is a file that usually holds secrets",
-        shown.escape_debug()
-    );
+    let shown_target = target.display().to_string();
+    let message = if is_secret_file(path) {
+        format!(
+            "`{}` is a file that usually holds secrets",
+            shown.escape_debug()
+        )
+    } else {
+        format!(
+            "`{}` resolves to `{}`, a file that usually holds secrets",
+            shown.escape_debug(),
+            shown_target.escape_debug()
+        )
+    };
     Err(Error::new(ErrorKind::FileUnusable, message)
         .with_hint("to send it to the agent and its provider, pass --force-secret-files"))
 }

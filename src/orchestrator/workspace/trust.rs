@@ -1,7 +1,7 @@
 //! The user's trust in files of a project.
 //!
 //! A project can bring files that decide what is sent to agents and what is run: settings, agents, packs, checks, a
-//! ledger. None is used before the user has accepted it. Acceptance is by content, so an edited file has to be accepted
+//! ledger. None is used before the user has trusted it. Trust is bound to the content, so an edited file has to be trusted
 //! again. The records are kept in the user's folder, to which a repository cannot add files.
 
 use std::collections::BTreeSet;
@@ -32,13 +32,13 @@ const MAX_OBEYED_DEPTH: usize = 8;
 /// Path of a project's ledger. A repository may contain a ledger that was created elsewhere.
 const LEDGER: &str = paths::LEDGER_FILE;
 
-/// Name under which the commands of all checks are accepted.
+/// Name of the trust record for the commands of all checks.
 pub(super) const CHECKS: &str = "checks";
 
-/// Suffix of a record that revokes an acceptance.
+/// Suffix of a record that revokes trust.
 const REVOKED_SUFFIX: &str = ".changed";
 
-/// Maximum size in bytes of the reason in a record that revokes an acceptance.
+/// Maximum size in bytes of the reason in a record that revokes trust.
 const MAX_REASON_BYTES: u64 = 64 * 1024;
 
 /// The user's trust records, as they were when opened.
@@ -53,11 +53,11 @@ pub struct Trust {
 /// The user's trust in a file of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustStatus {
-    /// Accepted with its current content.
+    /// Trusted with its current content.
     Accepted,
-    /// Never accepted.
+    /// Never trusted.
     New,
-    /// Accepted with another content only.
+    /// Trusted with another content only.
     Changed,
 }
 
@@ -94,10 +94,10 @@ impl Trust {
     /// Returns the user's trust in a file of a project.
     #[must_use]
     pub fn status(&self, root: &Path, file: &str, content: &BlobId) -> TrustStatus {
-        let accepted = record_name(root, file, content);
-        let revoked = format!("{accepted}{REVOKED_SUFFIX}");
-        let is_accepted = self.records.contains(&accepted) && !self.records.contains(&revoked);
-        if is_accepted || is_config_draft(root, file, content) {
+        let trusted = record_name(root, file, content);
+        let revoked = format!("{trusted}{REVOKED_SUFFIX}");
+        let is_trusted = self.records.contains(&trusted) && !self.records.contains(&revoked);
+        if is_trusted || is_config_draft(root, file, content) {
             return TrustStatus::Accepted;
         }
 
@@ -114,7 +114,7 @@ impl Trust {
         }
     }
 
-    /// Returns the files in `used` that are not accepted with their content, each once.
+    /// Returns the files in `used` that are not trusted with their content, each once.
     #[must_use]
     pub fn untrusted(&self, root: &Path, used: &[(String, BlobId)]) -> Vec<String> {
         let files: BTreeSet<&String> = used
@@ -125,15 +125,18 @@ impl Trust {
         files.into_iter().cloned().collect()
     }
 
-    /// Records that the user accepts files of a project, each with its content hash.
+    /// Records that the user trusts files of a project, each with its content hash.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if the user has no folder, or if a record cannot be written.
     pub fn accept(&self, root: &Path, files: &[(String, BlobId)]) -> Result<()> {
         let folder = self.folder.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::FileUnusable, "no home folder to store trust in")
-                .with_hint("set HOME, or trust for one run with --trust")
+            Error::new(
+                ErrorKind::FileUnusable,
+                "cannot record trust: there is no home folder",
+            )
+            .with_hint("set HOME, or trust the project for one run with --trust")
         })?;
 
         let date = clock::format_utc(clock::now());
@@ -141,7 +144,7 @@ impl Trust {
         for (file, content) in files {
             // Only the name of a record is read; the text is for users who look into the folder.
             let text = format!(
-                "project   {}\nfile      {}\nblake3    {content}\naccepted  {date}\n",
+                "project   {}\nfile      {}\nblake3    {content}\ntrusted   {date}\n",
                 project.escape_debug(),
                 file.escape_debug()
             );
@@ -152,25 +155,25 @@ impl Trust {
         Ok(())
     }
 
-    /// Revokes the acceptance of a file with this content, until it is accepted again. The record contains the reason.
+    /// Revokes the trust in a file with this content, until it is trusted again. The record contains the reason.
     ///
     /// # Errors
     ///
     /// `FileUnusable` if the record cannot be written.
     fn revoke(&self, root: &Path, file: &str, content: &BlobId, reason: &str) -> Result<()> {
         let Some(folder) = self.folder.as_deref() else {
-            // Without a folder for records, no acceptance can be recorded or revoked.
+            // Without a folder for records, trust can be neither recorded nor revoked.
             return Ok(());
         };
         let name = record_name(root, file, content);
         ops::write_private(folder, &format!("{name}{REVOKED_SUFFIX}"), reason)
     }
 
-    /// Returns the reason why the acceptance of a file with this content was revoked; `None` if it was not.
+    /// Returns the reason why the trust in a file with this content was revoked; `None` if it was not.
     fn revocation_reason(&self, root: &Path, file: &str, content: &BlobId) -> Option<String> {
         let folder = self.folder.as_deref()?;
-        let accepted = record_name(root, file, content);
-        let revoked = format!("{accepted}{REVOKED_SUFFIX}");
+        let trusted = record_name(root, file, content);
+        let revoked = format!("{trusted}{REVOKED_SUFFIX}");
         if !self.records.contains(&revoked) {
             return None;
         }
@@ -179,7 +182,7 @@ impl Trust {
     }
 }
 
-/// Returns true for the settings as `agentd init` writes them: comments, and the detected checks, which are accepted
+/// Returns true for the settings as `agentd init` writes them: comments, and the detected checks, which are trusted
 /// separately.
 fn is_config_draft(root: &Path, file: &str, content: &BlobId) -> bool {
     if file != paths::CONFIG_FILE {
@@ -191,7 +194,7 @@ fn is_config_draft(root: &Path, file: &str, content: &BlobId) -> bool {
         .any(|draft| *content == store::blob_id(draft.as_bytes()))
 }
 
-/// Returns the name of the record that accepts a file with a content.
+/// Returns the name of the record of trust in a file with a content.
 fn record_name(root: &Path, file: &str, content: &BlobId) -> String {
     format!("{}-{content}", subject_id(root, file))
 }
@@ -267,7 +270,7 @@ pub fn list_definitions(
 /// with `/`.
 ///
 /// Symlinks to folders are followed, as agents follow them. A folder that cannot be listed, or that is a symlink to a
-/// place outside of the project, is an error, because its content could not be accepted.
+/// place outside of the project, is an error, because its content could not be trusted.
 fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     let Some(folder) = entry.strip_suffix('/') else {
         return Ok(vec![entry.to_owned()]);
@@ -303,10 +306,12 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
             }
         }
         if depth > MAX_OBEYED_DEPTH {
-            return Err(refuse("contains too many nested folders to trust"));
+            let problem = format!("contains more than {MAX_OBEYED_DEPTH} levels of folders");
+            return Err(refuse(&problem));
         }
         if files.len() + pending.len() > MAX_OBEYED_FILES {
-            return Err(refuse("contains too many files to trust"));
+            let problem = format!("contains more than {MAX_OBEYED_FILES} files and folders");
+            return Err(refuse(&problem));
         }
     }
     files.sort();
@@ -327,7 +332,7 @@ fn obeyed_content(root: &Path, file: &str) -> Result<Option<BlobId>> {
     Ok(bytes.map(|bytes| store::blob_id(&bytes)))
 }
 
-/// Returns the content hash by which checks are accepted: of their commands, one per line.
+/// Returns the hash of check commands, one per line. Trust in checks is bound to this hash.
 pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
     let lines: String = commands
         .iter()
@@ -336,7 +341,7 @@ pub(super) fn checks_content(commands: &[CheckCommand]) -> BlobId {
     store::blob_id(lines.as_bytes())
 }
 
-/// Returns the content hash by which a ledger is accepted: of its id only, because the rest changes with every turn.
+/// Returns the hash of a ledger's id. Trust in a ledger is bound to this hash, because the rest changes with every turn.
 fn ledger_content(id: &str) -> BlobId {
     store::blob_id(id.as_bytes())
 }
@@ -345,7 +350,7 @@ fn ledger_content(id: &str) -> BlobId {
 ///
 /// # Errors
 ///
-/// `LedgerUnusable` if a hash is wrong: a turn with such a ledger would fail after its call, so it cannot be accepted.
+/// `LedgerUnusable` if a hash is wrong: a turn with such a ledger would fail after its call, so it cannot be trusted.
 fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
     let faults = store.verify()?;
     match faults.first() {
@@ -355,11 +360,11 @@ fn intact_ledger_content(store: &SqliteStore) -> Result<BlobId> {
     }
 }
 
-/// Returns true if this user created the ledger in this project, or accepted it.
+/// Returns true if this user created the ledger in this project, or trusted it.
 ///
 /// # Errors
 ///
-/// Errors of reading the ledger; `FileUnusable` if others can write to the user's trust records.
+/// Fails if the id of the ledger cannot be read; `FileUnusable` if others can write to the user's trust records.
 pub fn is_ledger_trusted(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<bool> {
     let content = ledger_content(&store.id()?);
     let status = Trust::open(user)?.status(root, LEDGER, &content);
@@ -368,8 +373,8 @@ pub fn is_ledger_trusted(root: &Path, user: Option<&Path>, store: &SqliteStore) 
 
 /// Opens the ledger of a project for writing; creates it if there is none.
 ///
-/// Recovery sends the prompts of a ledger and runs its steps, so a ledger that came with a repository is refused: it
-/// must have been created here or accepted by the user, unless it is accepted for this run.
+/// Recovery runs the steps of a ledger, and `agentd resume` sends its prompts. So a ledger that came with a repository is
+/// refused: it must have been created here or trusted by the user, unless it is trusted for this run.
 ///
 /// # Errors
 ///
@@ -387,15 +392,15 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
         }
         None => {
             let id = random::random_name()?;
-            // The ledger is accepted before it exists: another process must not find one that is not accepted yet.
-            let accepted = Trust::open(user)
+            // The ledger is trusted before it exists: another process must not find one that is not trusted yet.
+            let recorded = Trust::open(user)
                 .and_then(|trust| trust.accept(root, &[(LEDGER.to_owned(), ledger_content(&id))]));
-            match accepted {
+            match recorded {
                 Err(error) if accept_now != AcceptNow::Nothing => {
                     log::warn!("later runs will not trust this ledger: {error}");
                     is_trusted = true;
                 }
-                accepted => accepted?,
+                recorded => recorded?,
             }
             SqliteStore::open_as(root, &id)?
         }
@@ -413,7 +418,7 @@ pub fn open_ledger(workspace: &Workspace, accept_now: AcceptNow) -> Result<Sqlit
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
-/// Fails if the ledger was edited during a call of an earlier run. `--trust` does not accept it: that option covers the
+/// Fails if the ledger was edited during a call of an earlier run. `--trust` does not cover it: that option covers the
 /// files that a project brings, but here the user's own ledger was edited.
 fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Result<()> {
     let content = ledger_content(&store.id()?);
@@ -427,12 +432,12 @@ fn refuse_revoked(root: &Path, user: Option<&Path>, store: &SqliteStore) -> Resu
     }
 }
 
-/// Makes later runs refuse the ledger until the user accepts it again, because it was edited during a call. The edited
+/// Makes later runs refuse the ledger until the user trusts it again, because it was edited during a call. The edited
 /// ledger may pass every check of its hashes. `changed` is the error that reports the edit.
 pub(crate) fn distrust_ledger(workspace: &Workspace, changed: &Error) {
-    // The next run refuses a ledger that cannot be opened in any case.
+    // If the ledger cannot be opened now, the next run refuses it in any case.
     if let Err(error) = revoke_ledger(workspace, changed) {
-        log::warn!("cannot revoke the trust in the changed ledger, later runs may use it: {error}");
+        log::warn!("cannot revoke the trust in the changed ledger; later runs may use it: {error}");
     }
 }
 
@@ -458,8 +463,7 @@ impl Workspace {
     }
 }
 
-/// Fails if files of the project are used that the user has not accepted. With `accept_now` they are accepted for this
-/// run.
+/// Fails if files of the project are used that the user does not trust. With `accept_now` they are trusted for this run.
 ///
 /// Call it when the prompt is assembled and the agent is known, before the agent is called: it checks exactly the text
 /// that was used. Files that the agent obeys are read from `tree`, where the agent works and earlier agents may have
@@ -467,7 +471,7 @@ impl Workspace {
 ///
 /// # Errors
 ///
-/// `NotTrusted` with the files; `FileUnusable` if others can write to the user's trust records.
+/// `NotTrusted`, with the list of files, if some are not trusted; `FileUnusable` if others can write to the user's trust records.
 pub fn check_trust(
     workspace: &Workspace,
     tree: &Path,
@@ -486,7 +490,7 @@ pub fn check_trust(
     let root = workspace.root.as_path();
     let trust = Trust::open(workspace.places.user.as_deref())?;
     let untrusted_used = trust.untrusted(root, &used);
-    // A file in a worktree is accepted if its content was accepted in the project or in that worktree.
+    // A file in a worktree is trusted if its content was trusted in the project or in that worktree.
     let not_in_root = trust.untrusted(root, &obeyed);
     let not_in_tree = trust.untrusted(tree, &obeyed);
     let untrusted_obeyed: Vec<&String> = not_in_root
@@ -503,7 +507,7 @@ pub fn check_trust(
     }
     for file in &untrusted_obeyed {
         lines.push_str(&format!(
-            "\n  {file} ({agent} obeys it: it can change commands and where keys are sent)"
+            "\n  {file} ({agent} obeys this file, which can change commands and where keys are sent)"
         ));
     }
     let message = format!("the project uses files that you have not trusted:{lines}");

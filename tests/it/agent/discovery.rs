@@ -322,7 +322,13 @@ fn instruction_files_of_other_agents_require_trust() {
         for file in files {
             assert_eq!(turn(agent).code, 5, "{agent} was started");
             machine.project.write(file, "x");
-            turn(agent).fails(4, &["NotTrusted", &format!("\n  {file} ({agent} obeys it")]);
+            turn(agent).fails(
+                4,
+                &[
+                    "NotTrusted",
+                    &format!("\n  {file} ({agent} obeys this file"),
+                ],
+            );
             let shown = machine.run(&["trust", "--show"]);
             assert!(
                 shown.stdout.contains(&format!("new       {file}")),

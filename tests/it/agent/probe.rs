@@ -489,16 +489,16 @@ fn inconsistent_cases_are_reported_with_location() {
     let table = [
         (
             "format: 2\ncases: []\n",
-            "unsupported format of probe cases; expected 1",
+            "unsupported format 2 of probe cases; expected 1",
         ),
         ("format: 1\ncases: []\n", "no cases"),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {}}\n",
-            "a case needs exactly one of",
+            "case `a` needs exactly one of",
         ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {message: [], verdict: PASS}}\n",
-            "a case needs exactly one of",
+            "case `a` needs exactly one of",
         ),
         (
             "format: 1\ncases:\n  - {name: a, ask: b, expect: {verdict: FINE}}\n",

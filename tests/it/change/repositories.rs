@@ -92,7 +92,7 @@ fn uncommitted_work_is_untouched_and_not_in_the_change() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
-            .contains("4 uncommitted files are not part of the change, such as"),
+            .contains("4 uncommitted files are not part of the change: "),
         "{}",
         run.stderr
     );
@@ -440,8 +440,8 @@ fn instruction_files_written_in_a_worktree_need_trust() {
     let tree = stage.tree().display().to_string();
     for words in [
         "NotTrusted",
-        ".mcp.json (fake obeys it",
-        ".gemini/settings.json (fake obeys it",
+        ".mcp.json (fake obeys this file",
+        ".gemini/settings.json (fake obeys this file",
         &format!("agentd trust -C {tree}"),
     ] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);

@@ -111,7 +111,7 @@ fn change_with_a_chat_pack_is_refused_before_anything_is_paid() {
     assert_eq!(error.kind(), ErrorKind::OtherPack);
     assert_eq!(
         error.hint(),
-        Some("talk to it with `agentd chat --pack foreman`")
+        Some("start a conversation with `agentd chat --pack foreman`")
     );
     assert!(chat.calls.lock().unwrap().is_empty());
     assert!(chat.store.events(&session()).unwrap().is_empty());

@@ -243,7 +243,7 @@ fn failures_are_reported_with_a_hint() {
         &[
             "mine:small is not logged in",
             "bad key [secret UNLOCKER]",
-            "set the variable of its `key`",
+            "set the variable named by `key`",
         ],
     );
     stage
@@ -340,7 +340,7 @@ fn silent_model_is_stopped() {
     stage.settings("[limits]\nwall_seconds = 1\ngrace_seconds = 1\n");
     let late = stage.run(&TURN);
     assert!(
-        late.code == 5 && late.stderr.contains("was stopped after 1 s"),
+        late.code == 5 && late.stderr.contains("was stopped at its time limit of 1 s"),
         "{}",
         late.stderr
     );

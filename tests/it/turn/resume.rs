@@ -190,7 +190,7 @@ fn turn_is_not_resumed_with_another_pack() {
         8,
         &[
             "NotResumable",
-            "`sdd` changed after a/1 was sent",
+            "`sdd` or its template changed after the prompt of a/1 was sent",
             "start a new turn",
         ],
     );

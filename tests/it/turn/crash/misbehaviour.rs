@@ -128,7 +128,7 @@ fn missing_agent_is_reported() {
     crate::support::write(&stage.project.user_folder().join("agents.yaml"), definition);
     stage
         .run(&TURN)
-        .fails(5, &["AgentNotInstalled", "install it"]);
+        .fails(5, &["AgentNotInstalled", "install the agent"]);
     assert_eq!(stage.last_row()["result"], "not installed");
 }
 
@@ -251,7 +251,7 @@ fn slow_agent_is_killed_by_the_configured_limits() {
     let speaks: Vec<&str> = speaks.collect();
     let stage = Stage::with(&speaks);
     stage.settings("[limits]\nwall_seconds = 1");
-    let words = &["was stopped after 1 s", "wall_seconds"];
+    let words = &["was stopped at its time limit of 1 s", "wall_seconds"];
     check_failure(
         &stage,
         &Failure {

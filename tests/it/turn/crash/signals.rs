@@ -169,8 +169,14 @@ fn signal_ends_the_wait_for_a_rate_limit() {
     });
 
     send(&child, Signal::SIGINT);
-    Run::from(child.wait_with_output().unwrap())
-        .fails(130, &["AgentStopped", "rate limited before", "resume"]);
+    Run::from(child.wait_with_output().unwrap()).fails(
+        130,
+        &[
+            "AgentStopped",
+            "it was waiting for its rate limit to end",
+            "resume",
+        ],
+    );
     // Otherwise the agent would have been called once more when the wait was over.
     assert_eq!(
         (call_outcomes(&stage.events()), stage.calls()),
