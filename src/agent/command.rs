@@ -316,7 +316,7 @@ impl RunningCall for RunningCommand<'_> {
         let Some(output) = &mut self.output else {
             return std::mem::take(&mut self.rest);
         };
-        // A read error is ignored here: `wait` reads the rest of the output, and reports it.
+        // A read error is ignored here: `wait` reads the rest of the output and reports the error.
         let _later = output.read_new(MAX_POLL_BYTES);
         output.parser.take_new_text()
     }

@@ -203,7 +203,7 @@ pub(super) fn unwritable(folder: &Path, cause: io::Error) -> Error {
 /// `StorageFull` if the disk is full.
 pub fn launch(job: &GuardedCommand<'_>) -> Result<GuardedProcess> {
     if guard::is_guard() {
-        // Such a guard would start itself endlessly.
+        // Without this check, the program would start itself as a guard endlessly.
         let message =
             "this program was started as a guard, and its `main` did not call `agent::guard_main`";
         return Err(Error::new(ErrorKind::AgentUnusable, message).with_hint(

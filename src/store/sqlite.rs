@@ -552,7 +552,7 @@ fn select_turns(
     newest: usize,
 ) -> Result<Vec<StoredTurn>> {
     match session {
-        // Turn numbers and row ids both grow as turns are started, so each order has an index.
+        // Turn numbers and row ids both grow with every turn, and each has an index.
         Some(session) => {
             let select = format!("{SELECT_TURNS} WHERE s.name = ?1 ORDER BY t.turn DESC LIMIT ?2");
             query_rows(

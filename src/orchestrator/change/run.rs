@@ -209,7 +209,7 @@ impl ChangeRun<'_> {
     fn run_phase(mut self, status: ChangeStatus, mode: &Mode) -> Result<ChangeOutcome> {
         match &status.next {
             NextStep::Over { done } => return Err(change_over(&status.change, *done)),
-            // Requesting the phase by name does not replace the decision of the user that it waits for.
+            // The phase waits for a decision of the user, which a request for the phase does not replace.
             NextStep::Person { mode: next, .. } if mode == next => return self.end(status),
             _ => self.take_turn(&status.state, mode)?,
         }

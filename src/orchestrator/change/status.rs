@@ -104,7 +104,7 @@ pub fn list_changes(workspace: &Workspace, store: &dyn Store, git: &Git) -> Resu
         }
     }
 
-    // The time of the last event is more precise than the age in seconds.
+    // Sorted by the time of the last event, which is more precise than the age in seconds.
     rows.sort_by_key(|row| Reverse(last_events.get(&row.change).copied().flatten()));
     add_overlaps(&mut rows);
     Ok(rows)

@@ -85,7 +85,7 @@ pub fn preview(
     state: &State,
     request: &TurnRequest,
 ) -> Result<Vec<(ContextItem, String)>> {
-    // Assembling the prompt reports the unknown mode.
+    // An unknown mode is reported when the prompt is assembled.
     let Some(spec) = context.workspace.pack.modes.get(&request.mode) else {
         return Ok(Vec::new());
     };

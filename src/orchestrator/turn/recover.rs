@@ -66,7 +66,7 @@ pub(crate) fn with_lease<T>(
         if cause.message() != error.message() {
             log::warn!("cannot recover session `{session}`: {cause:#}");
         }
-        // Only sessions with a dead holder are recovered, not free ones.
+        // The next run recovers only sessions with a dead holder, so the session must not become free.
         let dead = ProcessIdentity {
             pid: 0,
             started: 0,
@@ -139,7 +139,7 @@ fn session_busy(held: &HeldSession) -> Error {
 pub fn recover_all(context: &TurnContext<'_>) -> Result<Vec<(SessionId, Vec<String>)>> {
     let held = context.store.held()?;
     let abandoned: Vec<HeldSession> = held.into_iter().filter(is_abandoned).collect();
-    // For several sessions, the running processes are listed once; few sessions have any.
+    // For several sessions, the running processes are listed once instead of once per session.
     let running = match abandoned.len() {
         0 | 1 => None,
         _ => agent::marked_calls(),

@@ -259,7 +259,7 @@ fn gather_change(
     }
 
     let source = format!("tasks.md of the change {session}, open: {}", open.count);
-    // An agent that reworks finished tasks after a review sees all of them.
+    // Without open tasks, for example after a review, the agent sees all tasks.
     let tasks = if open.count > 0 {
         open.text
     } else {

@@ -80,7 +80,7 @@ pub(super) fn check_companions(folder: &Path) -> Result<()> {
 )]
 pub(super) fn install_ledger(draft: TempPath, folder: &Path) -> io::Result<bool> {
     let folder_lock = File::open(folder)?;
-    // Taken because the files removed below could belong to a ledger that another process has just installed.
+    // Without the lock, the files removed below could belong to a ledger that another process has just installed.
     folder_lock.lock()?;
 
     let path = folder.join(LEDGER_NAME);
