@@ -29,7 +29,9 @@ impl AgentName {
             ErrorKind::NameInvalid,
             format!("invalid agent name {name:?}"),
         )
-        .with_hint("use a name such as `claude`, `qwen-code` or `ollama:llama3.2:3b`"))
+        .with_hint(format!(
+            "expected 1 to {MAX_AGENT_NAME_BYTES} bytes without control characters, not starting with `:`"
+        )))
     }
 
     /// Returns the name of the fallback agent `BASE`, whose templates are used for agents that have none.
@@ -38,7 +40,7 @@ impl AgentName {
         Self("BASE".to_owned())
     }
 
-    /// Returns the name as text.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -71,7 +71,7 @@ pub enum CallOutcome {
     Lost,
     /// Files were changed during a read-only call.
     Edited {
-        /// Number of files.
+        /// Number of changed files.
         files: u64,
         /// Paths of the first few.
         first: Vec<String>,
@@ -239,12 +239,12 @@ fn find_named<'a, E: de::Error>(
     name: &str,
     outcomes: impl Iterator<Item = &'a (&'a str, CallOutcome)> + Clone,
 ) -> Result<CallOutcome, E> {
-    let found = outcomes.clone().find(|(known, _)| *known == name);
-    found.map(|(_, outcome)| outcome.clone()).ok_or_else(|| {
-        let known: Vec<&str> = outcomes.map(|(known, _)| *known).collect();
+    let outcome = outcomes.clone().find(|(label, _)| *label == name);
+    outcome.map(|(_, outcome)| outcome.clone()).ok_or_else(|| {
+        let labels: Vec<&str> = outcomes.map(|(label, _)| *label).collect();
         E::custom(format!(
             "unknown outcome `{name}`, expected one of `{}`",
-            known.join("`, `")
+            labels.join("`, `")
         ))
     })
 }

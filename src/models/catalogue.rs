@@ -22,7 +22,7 @@ pub struct Catalogue {
     tokenizers: BTreeMap<String, TokenizerSpec>,
 }
 
-/// A catalogue file.
+/// Format of a catalogue file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CatalogueFile {
@@ -38,7 +38,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// Never fails in a released version: tests parse the built-in file.
+    /// `ConfigInvalid` if the built-in file is invalid, which tests rule out.
     pub fn built_in() -> Result<&'static Self> {
         static PARSED: OnceLock<Catalogue> = OnceLock::new();
         if let Some(catalogue) = PARSED.get() {
@@ -63,7 +63,10 @@ impl Catalogue {
                 .with_place(yaml::place(text, origin, 1, location))
         };
         if file.format.value != 1 {
-            let message = "unsupported format of the model catalogue; expected 1".to_owned();
+            let message = format!(
+                "unsupported format {} of the model catalogue; expected 1",
+                file.format.value
+            );
             return Err(invalid(file.format.referenced, message));
         }
 
@@ -123,7 +126,7 @@ impl Catalogue {
             return model.clone();
         }
         log::warn!(
-            "unknown model `{name}`: assuming tier medium, context window {ASSUMED_WINDOW_TOKENS}; see `agentd models list`"
+            "unknown model `{name}`: assuming tier medium, context window {ASSUMED_WINDOW_TOKENS} tokens; see `agentd models list`"
         );
         Self::assumed(name)
     }
@@ -167,9 +170,9 @@ impl Catalogue {
             let bare = name
                 .split_once(':')
                 .filter(|(provider, _)| provider.eq_ignore_ascii_case(&model.provider));
-            names.any(|known| {
-                known.eq_ignore_ascii_case(name)
-                    || bare.is_some_and(|(_, bare)| known.eq_ignore_ascii_case(bare))
+            names.any(|candidate| {
+                candidate.eq_ignore_ascii_case(name)
+                    || bare.is_some_and(|(_, bare)| candidate.eq_ignore_ascii_case(bare))
             })
         };
         self.models.iter().position(has_name)

@@ -111,7 +111,7 @@ impl StateDocument {
     /// Returns the text, number and boolean fields of all sections, each with its path, for the rules of packs.
     #[must_use]
     pub fn values(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
+        let mut values = Vec::new();
         for (section, fields) in &self.sections {
             for (field, value) in fields.as_object().into_iter().flatten() {
                 let text = match value {
@@ -119,10 +119,10 @@ impl StateDocument {
                     Value::Number(_) | Value::Bool(_) => value.to_string(),
                     Value::Null | Value::Array(_) | Value::Object(_) => continue,
                 };
-                found.push((format!("{section}.{field}"), text));
+                values.push((format!("{section}.{field}"), text));
             }
         }
-        found
+        values
     }
 
     /// Applies a change. The previous value is not compared with `change.from`.
@@ -204,7 +204,7 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
     type Value = StateDocument;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("sections by name")
+        formatter.write_str("a map of sections by name")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StateDocument, A::Error> {
@@ -275,7 +275,7 @@ impl<'de> Visitor<'de> for SectionSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("fields by name")
+        formatter.write_str("a map of fields by name")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -399,7 +399,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an item with its keys")
+        formatter.write_str("a map of the item's keys")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {

@@ -34,7 +34,7 @@ pub enum Event {
     },
     /// The caller has set the state document of the session.
     Described {
-        #[expect(missing_docs, reason = "the name says it all")]
+        #[expect(missing_docs, reason = "the type says it all")]
         work: Box<StateDocument>,
     },
     /// The session was opened as a change, with its own branch and worktree.
@@ -64,7 +64,7 @@ pub enum Event {
     Started(Box<TurnStart>),
     /// The agent of a turn is about to be called.
     Called {
-        /// Number of the turn.
+        /// Number of the turn in the session, from 1.
         turn: u64,
         /// Number of the call in the turn, from 1.
         call: u64,
@@ -81,9 +81,9 @@ pub enum Event {
     },
     /// The agent was started as a process.
     Launched {
-        /// Number of the turn.
+        /// Number of the turn in the session, from 1.
         turn: u64,
-        /// Number of the call.
+        /// Number of the call in the turn, from 1.
         call: u64,
         /// Process that supervises the agent.
         process: ProcessIdentity,
@@ -92,7 +92,7 @@ pub enum Event {
     Answered(Box<CallEnd>),
     /// A reply was parsed, and its effects were decided.
     Replied {
-        /// Number of the turn.
+        /// Number of the turn in the session, from 1.
         turn: u64,
         /// Accepted markers.
         markers: Vec<Marker>,
@@ -111,14 +111,14 @@ pub enum Event {
     },
     /// An effect is about to be carried out.
     Intended {
-        /// Number of the turn.
+        /// Number of the turn in the session, from 1.
         turn: u64,
         #[expect(missing_docs, reason = "the type says it all")]
         intent: Intent,
     },
     /// An intended effect was carried out or has failed.
     Settled {
-        /// Number of the turn.
+        /// Number of the turn in the session, from 1.
         turn: u64,
         #[expect(missing_docs, reason = "the type says it all")]
         settlement: StepResult,
@@ -131,7 +131,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the ids of all texts that the event refers to.
+    /// Returns the ids of all blobs that the event refers to.
     #[must_use]
     pub fn texts(&self) -> Vec<&BlobId> {
         match self {
@@ -236,9 +236,9 @@ pub enum CallReason {
 /// End of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallEnd {
-    /// Number of the turn.
+    /// Number of the turn in the session, from 1.
     pub turn: u64,
-    /// Number of the call.
+    /// Number of the call in the turn, from 1.
     pub call: u64,
     /// Outcome of the call.
     #[serde(flatten)]
@@ -249,7 +249,7 @@ pub struct CallEnd {
     pub reply: BlobId,
     /// Usage that the agent reports.
     pub usage: UsageMetrics,
-    /// Usage that counts in the budgets.
+    /// Usage charged to the budgets.
     pub spent: Amount,
     /// Duration of the call.
     pub milliseconds: u64,

@@ -14,7 +14,7 @@ pub struct Finding {
     pub id: String,
     #[expect(missing_docs, reason = "the name says it all")]
     pub severity: FindingSeverity,
-    /// Severity as written by the reviewer, if it is not a known word; it counts as major.
+    /// Severity as written by the reviewer, if it is not a known word; the finding is then major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity_word: Option<String>,
     /// Path relative to the root of the project or to the folder of the change, or another place in the reviewer's
@@ -67,9 +67,9 @@ pub enum FindingStatus {
     New,
     /// Reported in an earlier round, and still open.
     Open,
-    /// Reported in an earlier round and not mentioned in this one. Counts as open.
+    /// Reported in an earlier round and not mentioned in this one; still open.
     Unanswered,
-    /// Settled.
+    /// Resolved, according to the reviewer.
     Settled,
 }
 
@@ -248,7 +248,7 @@ impl FindingWords {
             let word = self
                 .severity
                 .as_ref()
-                .and_then(|known| known.known_value(word))
+                .and_then(|parameter| parameter.known_value(word))
                 .unwrap_or(word);
             all.into_iter()
                 .find(|severity| severity.name().eq_ignore_ascii_case(word))
@@ -278,7 +278,7 @@ impl FindingWords {
         let word = self
             .status
             .as_ref()
-            .and_then(|known| known.known_value(word))
+            .and_then(|parameter| parameter.known_value(word))
             .unwrap_or(word);
         if word.eq_ignore_ascii_case("settled") {
             Some(true)

@@ -1,4 +1,4 @@
-//! Types of the ledger other than events: ids of texts, holders of sessions, rows of lists.
+//! Types of the ledger other than events: ids of blobs, holders of sessions, rows of lists.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Amount, CallOutcome, Mode, ReviewResult, SessionId};
 
-/// Id of a text in the ledger: the BLAKE3 hash of its bytes, in hexadecimal.
+/// Id of a blob in the ledger: the BLAKE3 hash of its bytes, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(pub String);

@@ -11,6 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Mode(String);
 
 impl Mode {
+    /// Rule for names of modes, which names of packs, layers, blocks and skeletons follow, too.
+    pub(crate) const RULE: &'static str =
+        "at most 64 lower-case letters, digits, `-` and `_`, starting with a letter";
+
     /// Validates a name: at most 64 lower-case letters, digits, `-` and `_`, starting with a letter.
     ///
     /// # Errors
@@ -25,10 +29,10 @@ impl Mode {
             ErrorKind::NameInvalid,
             format!("invalid mode name {name:?}"),
         )
-        .with_hint("mode names are lower case, such as `plan` or `task-agent`"))
+        .with_hint(format!("expected {}, such as `task-agent`", Self::RULE)))
     }
 
-    /// Returns the name.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,5 +1,5 @@
-//! Nonce of a turn. Verdicts in the reply must carry the nonce, so that a verdict in a file or of an older turn does
-//! not count.
+//! Nonce of a turn. Verdicts in the reply must carry the nonce, so that a verdict in a file or of an older turn is
+//! ignored.
 
 use std::str::FromStr;
 
@@ -54,7 +54,7 @@ impl Nonce {
         Self("preview".to_owned())
     }
 
-    /// Returns the nonce as text.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Nonce {
 pub enum NoncePolicy {
     /// Prompts have no nonce, so a verdict that the agent copies from a file cannot be recognized.
     Off,
-    /// Prompts have a nonce, and a verdict without it does not count.
+    /// Prompts have a nonce, and a verdict without it is ignored.
     #[default]
     On,
 }

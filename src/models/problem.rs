@@ -35,19 +35,19 @@ impl Problem {
         Self {
             code,
             severity: code.severity(),
-            message: code.words().to_owned(),
+            message: code.message().to_owned(),
             span,
         }
     }
 }
 
 macro_rules! codes {
-    ($($variant:ident $name:literal $severity:ident $words:literal,)*) => {
-        /// Codes of problems.
+    ($($variant:ident $name:literal $severity:ident $message:literal,)*) => {
+        /// Kind of a problem in a reply.
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ProblemCode {
-            $(#[doc = $words] $variant,)*
+            $(#[doc = $message] $variant,)*
         }
 
         impl ProblemCode {
@@ -68,24 +68,24 @@ macro_rules! codes {
 
             /// Returns the message of problems with this code.
             #[must_use]
-            pub fn words(self) -> &'static str {
-                match self { $(Self::$variant => $words,)* }
+            pub fn message(self) -> &'static str {
+                match self { $(Self::$variant => $message,)* }
             }
         }
     };
 }
 
 codes! {
-    ContradictingTasks "contradicting_tasks" Warning "a task is reported as done and as failed; it counts as failed",
+    ContradictingTasks "contradicting_tasks" Warning "a task is reported as done and as failed; it is treated as failed",
     ConvertedReply "converted_reply" Note "tags in other brackets or written as entities were converted",
     CutOff "cut_off" Warning "the reply was cut off; nothing of it was applied",
     CutTag "cut_tag" Warning "the reply ends inside a tag",
     DoubtfulMarker "doubtful_marker" Warning "a marker is quoted or malformed; it was ignored",
-    Echo "echo" Warning "this repeats the prompt; it was ignored",
-    EffectInMessage "effect_in_message" Warning "an action or an update inside the message does not count",
+    Echo "echo" Warning "a part of the reply repeats the prompt; it was ignored",
+    EffectInMessage "effect_in_message" Warning "an action or an update inside the message was ignored",
     Entities "entities" Note "entities in a value were decoded",
     EscapeSequences "escape_sequences" Note "terminal escape sequences were removed",
-    FailedCall "failed_call" Warning "the agent failed; its output does not count as a reply",
+    FailedCall "failed_call" Warning "the agent failed; its output was not read as a reply",
     FencedReply "fenced_reply" Note "the reply, or each of its blocks, is in a code fence",
     Harmony "harmony" Note "channel tokens in the reply were read as tags",
     InvalidUtf8 "invalid_utf8" Warning "invalid UTF-8 was replaced",
@@ -96,16 +96,16 @@ codes! {
     NativeCall "native_call" Note "an action is written as a tool call",
     NestedMessage "nested_message" Note "a message contains message tags",
     OtherSpeaker "other_speaker" Warning "the agent wrote text of another speaker; it was removed",
-    Placeholder "placeholder" Warning "this is a copied placeholder; it was ignored",
+    Placeholder "placeholder" Warning "an effect contains a copied placeholder; it was ignored",
     PythonReply "python_reply" Note "the reply is written as Python values",
-    QuotedEffect "quoted_effect" Warning "an effect in a quote or in code does not count",
+    QuotedEffect "quoted_effect" Warning "an effect in a quote or in code was ignored",
     RefusedEffect "refused_effect" Warning "an effect is unclear or not allowed; it was ignored",
     RepeatedEffect "repeated_effect" Note "a duplicate effect was ignored",
     RepeatedReply "repeated_reply" Note "the reply is repeated; one copy was read",
     SecondMessage "second_message" Note "several messages were joined",
-    SeveralVerdicts "several_verdicts" Warning "the verdicts differ; PASS does not count",
+    SeveralVerdicts "several_verdicts" Warning "the verdicts differ; PASS was ignored",
     StrayCloser "stray_closer" Note "a closing tag has no opening tag",
-    UncertainPass "uncertain_pass" Warning "this PASS is uncertain; it was ignored",
+    UncertainPass "uncertain_pass" Warning "a PASS is uncertain; it was ignored",
     UnclosedMessage "unclosed_message" Note "a message is not closed",
     UnclosedThought "unclosed_thought" Warning "a thought has no closing tag; it ends at the message or with the reply",
     UnknownAttribute "unknown_attribute" Note "a tag has an unknown attribute",

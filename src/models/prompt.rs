@@ -149,7 +149,7 @@ impl ContextItem {
         }
     }
 
-    /// Returns the kind.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn kind(&self) -> ContextKind {
         self.kind
@@ -161,13 +161,13 @@ impl ContextItem {
         (self.name, self.content)
     }
 
-    /// Returns the name.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the content.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn content(&self) -> &str {
         &self.content
@@ -227,7 +227,7 @@ impl UnifiedPrompt {
         self.with_item(ContextItem::new(ContextKind::Thought, name, content))
     }
 
-    /// Returns the system prompt.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn system_prompt(&self) -> &str {
         &self.system_prompt
@@ -239,7 +239,7 @@ impl UnifiedPrompt {
         &self.context
     }
 
-    /// Returns the instructions.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn instructions(&self) -> &str {
         &self.instructions

@@ -64,7 +64,7 @@ pub struct Response {
     pub updates: Vec<Update>,
     /// Accepted markers.
     pub markers: Vec<Marker>,
-    /// Reasons why the verdict is unclear, in the order of the reply. Empty if the verdict counts, or if there is none.
+    /// Reasons why the verdict is unclear, in the order of the reply. Empty if the verdict is valid, or if there is none.
     pub verdict_doubts: Vec<VerdictDoubt>,
     /// Questions to the user that the reply contains instead of documents.
     pub questions: Vec<String>,
@@ -82,15 +82,15 @@ pub struct Response {
     pub nonce: Option<String>,
 }
 
-/// Reason why the verdict of a reply is unclear. An unclear verdict is requested again and never counts as PASS.
+/// Reason why the verdict of a reply is unclear. An unclear verdict is requested again and never passes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictDoubt {
     /// Rule that the reply violates.
     pub reason: String,
     /// Line of the reply, from 1.
     pub line: usize,
-    /// Verdict of a tag that does not count, because it lacks the `run` of this turn or has another form. The answer to
-    /// the repair call counts only if it is at least as severe.
+    /// Verdict of a tag that is not valid, because it lacks the `run` of this turn or has another form. The answer to
+    /// the repair call is valid only if it is at least as severe.
     pub stated: Option<ReviewResult>,
     /// Byte range in the reply.
     pub span: Range<usize>,
@@ -114,7 +114,7 @@ pub struct Update {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UpdateFormat {
-    /// The whole text.
+    /// The complete new text of the target.
     #[default]
     Whole,
     /// A unified diff against the current text.

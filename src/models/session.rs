@@ -27,12 +27,13 @@ impl SessionId {
             return Ok(Self(id));
         }
         Err(
-            Error::new(ErrorKind::NameInvalid, format!("invalid session id {id:?}"))
-                .with_hint("use letters, digits, `-`, `_` and `.`, such as `add-login`"),
+            Error::new(ErrorKind::NameInvalid, format!("invalid session id {id:?}")).with_hint(
+                "use up to 64 letters, digits, `-`, `_` and single `.`, first a letter or digit",
+            ),
         )
     }
 
-    /// Returns the id as text.
+    #[expect(missing_docs, reason = "the name says it all")]
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

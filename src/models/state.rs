@@ -37,8 +37,8 @@ pub struct State {
     pub approved: bool,
     /// Number of times that each mode was entered since the last decision of the user.
     pub rounds: BTreeMap<Mode, u64>,
-    /// Number of consecutive turns without progress in the current mode. A turn counts when its agent has answered or
-    /// failed; an interrupted turn does not count.
+    /// Number of consecutive turns without progress in the current mode. A turn is included once its agent has answered
+    /// or failed; an interrupted turn is not included.
     pub fruitless: u64,
     /// Last result of each operation in the current mode.
     pub results: BTreeMap<OperationId, StepResult>,
@@ -49,7 +49,7 @@ pub struct State {
     pub action_results: Vec<ActionResult>,
     /// Notes of the user, in order.
     pub notes: Vec<String>,
-    /// Gates that the user skipped, in order.
+    /// Risks of the gates that the user skipped, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<String>,
     /// True if the user went back to the current mode, so that only the user leaves it.
@@ -111,7 +111,7 @@ impl Progress {
     fn record_call(&mut self, why: CallReason) {
         match why {
             CallReason::Repair => self.repairs += 1,
-            // The turn starts over: its earlier reply and repairs do not count.
+            // The turn starts over, without its earlier reply and repairs.
             CallReason::Ask => self.repairs = 0,
         }
         self.fault = None;
@@ -189,7 +189,7 @@ impl State {
                 self.approved = !matches!(decision, Decision::Reject | Decision::Cancel);
                 // If the decision was waived, the user has not looked at the work, so the limits keep counting.
                 if *decision != Decision::Waive {
-                    // The current mode counts as entered once.
+                    // The current mode was entered once.
                     self.rounds = self.mode.iter().map(|mode| (mode.clone(), 1)).collect();
                     self.fruitless = 0;
                 }

@@ -164,7 +164,7 @@ fn every_code_is_documented() {
         } else {
             "warning"
         };
-        let row = format!("| `{code}` | {severity} | {} |", code.words());
+        let row = format!("| `{code}` | {severity} | {} |", code.message());
         assert!(page.contains(&row), "{row}");
     }
 }
