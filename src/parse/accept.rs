@@ -1,5 +1,5 @@
-//! Builds the response from a scan: decides which parts count. All text is kept, an effect must be
-//! unambiguous, and a doubt never makes a verdict milder.
+//! Builds the response from a scan: decides which effects, markers and verdicts are valid. All text
+//! is kept, an effect must be unambiguous, and a doubt never makes a verdict milder.
 
 mod ambiguity;
 mod markers;
@@ -31,7 +31,7 @@ const MAX_ACTIONS: usize = 64;
 /// Maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 256;
 
-/// Origin of the text that was scanned.
+/// Notation of the scanned text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourceForm {
     /// Set if the tags were converted from another notation, and the reply has text outside them.
@@ -286,7 +286,7 @@ impl<'a> ResponseBuilder<'a> {
                         .response
                         .actions
                         .iter()
-                        .any(|known| known.is_same_request(&action))
+                        .any(|earlier| earlier.is_same_request(&action))
                     {
                         self.problems
                             .push((ProblemCode::RepeatedEffect, place.span));
@@ -337,7 +337,7 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Returns the reason why an effect does not count, regardless of its content.
+    /// Returns the reason why an effect is ignored regardless of its content; `None` if it is not.
     fn find_doubt(
         &self,
         span: &Range<usize>,
@@ -357,7 +357,7 @@ impl<'a> ResponseBuilder<'a> {
         {
             return Some((
                 ProblemCode::EffectInMessage,
-                "actions and updates inside the message do not count",
+                "actions and updates inside the message are ignored",
             ));
         }
 

@@ -29,7 +29,7 @@ pub(super) fn read_action(
     }
 
     let (name, attributes, body) = split_call(call, text, body, grammar)?;
-    let name = name.ok_or("the type is missing or unclear")?;
+    let name = name.ok_or("the action has no type")?;
     let spec = find_action_spec(&name, grammar)?;
     let fields = ActionFields::read(spec, &attributes, body)?;
 
@@ -204,7 +204,7 @@ pub(super) fn read_action_object(
     text: &str,
     grammar: &Grammar,
 ) -> Result<(Action, Vec<ProblemCode>), String> {
-    let (name, key) = named_action(object).ok_or("the type is missing or unclear")?;
+    let (name, key) = named_action(object).ok_or("the action has no type")?;
     let spec = find_action_spec(name, grammar)?;
 
     let object = match object.get("function") {

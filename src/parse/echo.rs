@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::text::invisible::is_invisible;
 use foldhash::HashMap;
 
-/// Length of an n-gram, after normalization: about forty characters with blanks.
+/// Length of an n-gram, after normalization: about forty characters with spaces.
 const NGRAM_BYTES: usize = 32;
 
 /// Minimum number of prose characters around a marker that must match the prompt.
@@ -34,14 +34,14 @@ const HASH_BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) enum EchoSource {
     /// Prose of the pack.
     Ours,
-    /// A file, an earlier turn or a person's words.
+    /// A file, an earlier turn or the user's words.
     Theirs,
     /// The assistant's own words in an earlier turn. An effect in them may be sent again; a marker
     /// in them is an echo like any other.
     OwnHistory,
 }
 
-/// A span of the reply that may be an echo. With `marker`, prose around it must match too.
+/// A span of the reply that may be an echo. With `marker`, the prose around it must match, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EchoSuspect {
     pub(super) span: Range<usize>,
@@ -117,13 +117,13 @@ impl EchoWindow {
     fn from_suspect(reply: &str, suspect: &EchoSuspect) -> Self {
         let EchoSuspect { span, marker } = suspect;
         let is_effect = !marker;
-        let mut own = Vec::new();
-        push_normalized(&reply[span.clone()], &mut own);
+        let mut suspect_text = Vec::new();
+        push_normalized(&reply[span.clone()], &mut suspect_text);
 
-        if own.len() >= NGRAM_BYTES && !marker {
+        if suspect_text.len() >= NGRAM_BYTES && !marker {
             return Self {
-                suspect: 0..own.len(),
-                text: own,
+                suspect: 0..suspect_text.len(),
+                text: suspect_text,
                 marker: false,
                 is_effect,
             };
@@ -135,8 +135,8 @@ impl EchoWindow {
             &mut text,
         );
 
-        let suspect = text.len()..text.len() + own.len();
-        text.append(&mut own);
+        let suspect = text.len()..text.len() + suspect_text.len();
+        text.append(&mut suspect_text);
         push_normalized(
             &reply[span.end..reply.floor_char_boundary(span.end + CONTEXT_BYTES)],
             &mut text,
@@ -158,7 +158,7 @@ impl EchoWindow {
     }
 }
 
-/// Appends a text in lower case, without blanks and invisible characters.
+/// Appends a text in lower case, without white space and invisible characters.
 fn push_normalized(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len());
     for c in text.chars() {
@@ -177,7 +177,7 @@ struct NgramIndex {
     /// Window and offset of the first occurrence of each distinct n-gram.
     places: Vec<(usize, usize)>,
     /// For each n-gram, the sources in which it occurs.
-    found: Vec<NgramSources>,
+    sources: Vec<NgramSources>,
     by_hash: HashMap<u64, usize>,
     /// Set for the leading hash bits of any n-gram. Rejects most n-grams of a prompt with one
     /// lookup.
@@ -216,7 +216,7 @@ impl NgramIndex {
     fn new() -> Self {
         Self {
             places: Vec::new(),
-            found: Vec::new(),
+            sources: Vec::new(),
             by_hash: HashMap::default(),
             first_bits: vec![false; 1 << FIRST_BITS],
             runs: Vec::new(),
@@ -233,7 +233,7 @@ impl NgramIndex {
             }
             let run = *self.by_hash.entry(hash).or_insert_with(|| {
                 self.places.push((index, start));
-                self.found.push(NgramSources::default());
+                self.sources.push(NgramSources::default());
                 self.places.len() - 1
             });
             self.first_bits[first_bits(hash)] = true;
@@ -254,10 +254,10 @@ impl NgramIndex {
             let Some(&run) = self.by_hash.get(&hash) else {
                 return;
             };
-            let known = self.found[run].get_mut(source);
-            if !*known {
+            let occurs = self.sources[run].get_mut(source);
+            if !*occurs {
                 let (window, at) = self.places[run];
-                *known =
+                *occurs =
                     windows[window].text[at..at + NGRAM_BYTES] == bytes[start..start + NGRAM_BYTES];
             }
         });
@@ -274,30 +274,31 @@ impl NgramIndex {
         let runs = &self.runs[index];
 
         let repeats = |occurs: &dyn Fn(NgramSources) -> bool| {
-            let met = |run: usize| occurs(self.found[run]);
+            let occurs_in_source = |run: usize| occurs(self.sources[run]);
             if window.marker {
                 is_covered(
                     window,
                     runs.iter()
-                        .filter(|(_, run)| met(*run))
+                        .filter(|(_, run)| occurs_in_source(*run))
                         .map(|(start, _)| *start),
                 )
             } else {
-                !runs.is_empty() && runs.iter().all(|(_, run)| met(*run))
+                !runs.is_empty() && runs.iter().all(|(_, run)| occurs_in_source(*run))
             }
         };
 
         // The texts of the pack that were sent are part of the prompt, too.
         let compares_pack = !(window.is_effect && is_prompt_known);
-        if compares_pack && repeats(&|found| found.ours) {
+        if compares_pack && repeats(&|sources| sources.ours) {
             return Some(EchoSource::Ours);
         }
-        if repeats(&|found| found.theirs) {
+        if repeats(&|sources| sources.theirs) {
             return Some(EchoSource::Theirs);
         }
 
         // A marker that spans a message of the history and the text next to it is an echo, too.
-        let in_history = !window.is_effect && repeats(&|found| found.theirs || found.own_history);
+        let in_history =
+            !window.is_effect && repeats(&|sources| sources.theirs || sources.own_history);
         in_history.then_some(EchoSource::OwnHistory)
     }
 }

@@ -79,11 +79,13 @@ impl<'a> PromptExamples<'a> {
         if let Some((name, value)) =
             values().find(|(name, value)| is_placeholder_word(value) && shows(name, value))
         {
-            return Some(format!("`{name}` is the prompt's placeholder: {value:?}"));
+            return Some(format!(
+                "`{name}` is a placeholder of the prompt: {value:?}"
+            ));
         }
 
-        let mut found = values().peekable();
-        (found.peek().is_some() && found.all(|(name, value)| shows(name, value)))
+        let mut free_values = values().peekable();
+        (free_values.peek().is_some() && free_values.all(|(name, value)| shows(name, value)))
             .then(|| "the values are copied from an example in the prompt".to_owned())
     }
 

@@ -110,11 +110,11 @@ pub fn find_repair(response: &Response, grammar: &Grammar) -> Option<Repair> {
         .collect();
 
     if let Err(error) = verdict(response, grammar) {
-        let doubts = response
+        let doubts: Vec<String> = response
             .verdict_doubts
             .iter()
-            .map(|doubt| format!("line {}: {}", doubt.line, doubt.reason));
-        let doubts: Vec<String> = doubts.collect();
+            .map(|doubt| format!("line {}: {}", doubt.line, doubt.reason))
+            .collect();
         if doubts.is_empty() {
             complaints.push(error.message().to_owned())
         } else {
@@ -232,8 +232,9 @@ fn review_form(response: &Response, grammar: &Grammar) -> String {
     format!("<review{run}>{}</review>", values.join("|"))
 }
 
-/// Merges an answer: its parts replace those that were asked for. Other parts are dropped, except
-/// findings and more severe verdicts, which never make a result milder.
+/// Merges the answer to a repair into the first reply: its parts replace those that the repair asked
+/// for. Other parts are dropped, except findings and more severe verdicts, which never make a result
+/// milder.
 #[must_use]
 pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Response {
     let kind = find_repair(&first, grammar).map(|repair| repair.kind);
@@ -252,11 +253,11 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
     let has_verdicts = !grammar.verdicts.is_empty();
 
     for action in answer.actions {
-        let is_known = merged
+        let is_duplicate = merged
             .actions
             .iter()
-            .any(|known| known.is_same_request(&action));
-        if is_known {
+            .any(|earlier| earlier.is_same_request(&action));
+        if is_duplicate {
             continue;
         }
         let is_asked = take_proposal(&mut merged.proposals, &EffectKind::action(&action.name));
@@ -278,7 +279,7 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
                 take_proposal(&mut merged.proposals, &EffectKind::task_status(id))
             }
             Marker::Named { name, .. } => {
-                let is_same = |known: &Marker| matches!(known, Marker::Named { name: known, .. } if known == name);
+                let is_same = |earlier: &Marker| matches!(earlier, Marker::Named { name: earlier, .. } if earlier == name);
                 !merged.markers.iter().any(is_same)
             }
         };
@@ -315,7 +316,7 @@ pub fn merge_answer(first: Response, answer: Response, grammar: &Grammar) -> Res
 
 /// Returns the merged verdict, and the reasons if it is unclear.
 ///
-/// A verdict that counted stays or becomes more severe. A missing verdict is taken from the answer,
+/// A valid verdict stays or becomes more severe. A missing verdict is taken from the answer,
 /// unless the first reply stated a more severe one in a tag without this turn's `run`, or with a
 /// value that the mode does not define.
 fn merged_verdict(
@@ -323,10 +324,10 @@ fn merged_verdict(
     answer: &Response,
     grammar: &Grammar,
 ) -> (Vec<Marker>, Vec<VerdictDoubt>) {
-    let counted = |response: &Response| response.markers.iter().filter_map(verdict_of).max();
+    let worst_verdict = |response: &Response| response.markers.iter().filter_map(verdict_of).max();
     let marker = |verdict: ReviewResult| vec![Marker::Review { verdict }];
-    let before = counted(first);
-    let after = counted(answer);
+    let before = worst_verdict(first);
+    let after = worst_verdict(answer);
     let stated_after = answer
         .verdict_doubts
         .iter()

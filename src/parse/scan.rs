@@ -1,8 +1,8 @@
-//! Scans a reply once, from left to right. Where elements overlap, the one that opens first counts.
+//! Scans a reply once, from left to right. Where elements overlap, the one that opens first wins.
 //!
 //! Code fences, code spans, quoted lines, comments and CDATA are content, never structure. Thoughts
 //! are opaque. Only names of the grammar are tags; everything else is text. The scan only
-//! collects: `accept` decides which parts count.
+//! collects: `accept` decides which parts are valid.
 
 mod calls;
 mod markers;
@@ -26,7 +26,7 @@ pub(super) use messages::MessageSpan;
 /// Maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 200;
 
-/// Number of bytes at the end of a reply that are searched for a tag that is cut off.
+/// Number of bytes at the end of a reply that are searched for a truncated tag.
 const CUT_TAG_LOOKBACK_BYTES: usize = 300;
 
 /// Result of a scan. Each list is in order of appearance.
@@ -108,7 +108,6 @@ pub(super) struct FoundMarker {
     pub(super) value: MarkerValue,
 }
 
-/// Value of a marker.
 #[derive(Clone, Debug)]
 pub(super) enum MarkerValue {
     /// The verdict is decided later, from all `<review>` tags together.
@@ -220,8 +219,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Ends the scan: hides a tag that is cut off at the end of the reply, and closes an open
-    /// message.
+    /// Ends the scan: hides a truncated tag at the end of the reply, and closes an open message.
     fn finish(mut self) -> ScanResult {
         let tail = self
             .text
@@ -318,8 +316,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips a span in which tags have no effect, such as a code span. Reports a `QuotedEffect` problem if it contains a tag
-    /// that would take effect outside of it.
+    /// Skips a span in which tags have no effect, such as a code span. Reports a `QuotedEffect`
+    /// problem if the span contains a tag that would take effect elsewhere.
     fn skip_content(&mut self, span: Range<usize>) {
         let text = &self.text[span.clone()];
         let mut has_effect = false;
@@ -351,7 +349,7 @@ impl<'a> Scanner<'a> {
         self.at = span.end;
     }
 
-    /// Records the value of a pack marker that does not count. The most severe value is kept.
+    /// Records the value of an ignored pack marker. The most severe value is kept.
     fn doubt_pack_marker(&mut self, marker: usize, rank: Option<usize>) {
         self.found
             .pack_marker_doubts
@@ -403,7 +401,7 @@ impl<'a> Scanner<'a> {
         )
     }
 
-    /// Skips a comment or a CDATA section. Both are content, so tags in them do not count. If the
+    /// Skips a comment or a CDATA section. Both are content, so tags in them are ignored. If the
     /// end is missing, the rest of the reply belongs to it. Returns false if neither starts here.
     fn skip_comment(&mut self) -> bool {
         let rest = &self.text[self.at..];
@@ -518,7 +516,7 @@ impl<'a> Scanner<'a> {
     /// Treats all text before a closing tag as a thought: some agents omit the opening tag.
     fn close_unopened_thought(&mut self, closer: Tag<'a>) {
         self.add_problem(ProblemCode::UnopenedThought, self.thought_end..self.at);
-        // A verdict in a thought does not count, but it is uncertain that this was a thought.
+        // A verdict in a thought is ignored, but it is uncertain that this was a thought.
         self.found.possible_thoughts.push(self.thought_end..self.at);
         for index in 0..self.found.markers.len() {
             if let MarkerValue::Pack { marker, rank } = self.found.markers[index].value {

@@ -10,8 +10,8 @@ const MAX_OFFSETS: usize = 100_000;
 #[derive(Clone, Debug)]
 pub(super) struct SourceText<'a> {
     pub(super) text: Cow<'a, str>,
-    /// Pairs of an offset in the text and the same place in the raw bytes, ascending. A later offset
-    /// is as far from the last pair before it in the text as in the raw bytes.
+    /// Pairs of an offset in the text and the same place in the raw bytes, ascending. From one pair
+    /// to the next, both offsets advance by the same number of bytes.
     offsets: Vec<(usize, usize)>,
     /// Number of raw bytes.
     raw_length: usize,

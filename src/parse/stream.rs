@@ -4,7 +4,7 @@
 //! reader takes one character at a time, so its output depends on the characters alone, never on
 //! how they are split into chunks. Pending text is bounded: a tag by its line and its length, a
 //! code span by its paragraph, a marker by its length. If only the end of the reply decides how a
-//! text is read, such as a thought that is never closed, the rest is shown at the end.
+//! text is read, as after a thought that is never closed, the rest is shown at the end.
 
 mod pending_code;
 mod pending_tag;
@@ -173,7 +173,7 @@ struct StreamReader {
     /// Text that is read again before any new text.
     again: String,
     /// Number of bytes of the reread text that were already shown.
-    known: usize,
+    already_shown: usize,
     /// Hidden text that is read again if its element turns out to be unclosed.
     hidden: Option<String>,
     /// Elements known to have no closing tag.
@@ -195,7 +195,7 @@ impl StreamReader {
             closed: false,
             line: String::new(),
             again: String::new(),
-            known: 0,
+            already_shown: 0,
             hidden: None,
             unclosed: Vec::new(),
             ended: false,
@@ -322,11 +322,11 @@ impl StreamReader {
 
     /// Takes plain text: shows it, or adds it to the hidden text.
     fn take(&mut self, text: &str) -> usize {
-        let known = self.known.min(text.len());
-        self.known -= known;
+        let shown_before = self.already_shown.min(text.len());
+        self.already_shown -= shown_before;
 
         match &mut self.inside {
-            Enclosure::Reply => self.shown.push(&text[known..]),
+            Enclosure::Reply => self.shown.push(&text[shown_before..]),
             _ => {
                 if let Some(hidden) = &mut self.hidden {
                     hidden.push_str(text);

@@ -31,7 +31,7 @@ pub(super) struct StructuredReply {
     pub(super) message: Option<String>,
     pub(super) thoughts: Vec<String>,
     pub(super) effects: Vec<FoundEffect>,
-    /// Most severe verdict. It does not count, because it is not in a tag.
+    /// Most severe verdict. It is not valid, because it is not in a tag.
     pub(super) verdict: Option<ReviewResult>,
     pub(super) problems: Vec<(ProblemCode, Range<usize>)>,
     /// Set if the text ends before the value does.
@@ -167,7 +167,7 @@ fn candidate_from_json(read: LenientValue, from: usize, clear: bool) -> ValueCan
 }
 
 /// Reads a reply as YAML. Prose with tags, such as `Verdict: <review>PASS</review>`, is valid YAML
-/// too. A reply with tags counts as YAML only if it has a message among several keys, or a tag
+/// too. A reply with tags is read as YAML only if it has a message among several keys, or a tag
 /// inside a thought.
 fn candidate_from_yaml(text: &str, from: usize, has_tags: bool) -> Option<ValueCandidate> {
     if text.len() > MAX_YAML_BYTES
@@ -234,8 +234,8 @@ impl ValueReader<'_> {
                 for (key, value) in object {
                     self.read_part(&key.to_ascii_lowercase(), value);
                 }
-                // Thoughts alone are prose with a label, unless they contain tags, which must not
-                // count.
+                // Thoughts alone are prose with a label, unless they contain tags, which must be
+                // ignored.
                 self.values.message.is_some()
                     || !self.values.effects.is_empty()
                     || self.values.verdict.is_some()
@@ -302,7 +302,7 @@ impl ValueReader<'_> {
         let Value::Object(object) = item else {
             return self.push_effect(
                 EffectKind::Action(None),
-                Err("the type is missing or unclear".to_owned()),
+                Err("the action is not an object".to_owned()),
             );
         };
 
@@ -337,8 +337,8 @@ impl ValueReader<'_> {
                 format,
                 span: 0..0,
             })),
-            (None, ..) => Err("the target is missing or unclear".to_owned()),
-            (_, None, _) => Err("the update is empty".to_owned()),
+            (None, ..) => Err("the target is missing or empty".to_owned()),
+            (_, None, _) => Err("the content is missing".to_owned()),
             (.., None) => Err("the format is neither `whole` nor `diff`".to_owned()),
         };
         self.push_effect(what, update);

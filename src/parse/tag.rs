@@ -94,7 +94,7 @@ impl Tag<'_> {
 #[derive(Debug)]
 pub(super) struct TagNames {
     /// Names and their meaning, sorted by length.
-    known: Vec<(Cow<'static, str>, TagName)>,
+    names: Vec<(Cow<'static, str>, TagName)>,
     /// First letters of the names as bits, by the length of the name. Rejects most names with one
     /// lookup.
     first_letters: [u32; NAME_LENGTHS],
@@ -103,9 +103,9 @@ pub(super) struct TagNames {
 impl TagNames {
     /// Collects the tag names of a grammar.
     pub(super) fn from_grammar(grammar: &Grammar) -> Self {
-        let mut known: Vec<(Cow<'static, str>, TagName)> = Vec::with_capacity(EXPECTED_NAMES);
+        let mut names: Vec<(Cow<'static, str>, TagName)> = Vec::with_capacity(EXPECTED_NAMES);
 
-        let mut add = |name: &'static str, tag| known.push((Cow::Borrowed(name), tag));
+        let mut add = |name: &'static str, tag| names.push((Cow::Borrowed(name), tag));
         THOUGHT_TAGS
             .iter()
             .for_each(|name| add(name, TagName::Thinking));
@@ -127,16 +127,16 @@ impl TagNames {
 
         // The first of two tags with the same name wins.
         for (index, marker) in grammar.markers.iter().enumerate() {
-            known.push((
+            names.push((
                 Cow::Owned(marker.name.to_ascii_lowercase()),
                 TagName::PackMarker(index),
             ));
         }
 
         let find = |name: &str| {
-            known
+            names
                 .iter()
-                .find(|(known, _)| known == name)
+                .find(|(candidate, _)| candidate == name)
                 .map(|(_, tag)| *tag)
         };
 
@@ -148,30 +148,31 @@ impl TagNames {
             .actions
             .keys()
             .enumerate()
-            .filter(|(_, name)| find(name).is_none());
-        let calls = calls.map(|(index, name)| (name, TagName::Call(CallForm::Named(index))));
-        let others = aliases
+            .filter(|(_, name)| find(name).is_none())
+            .map(|(index, name)| (name, TagName::Call(CallForm::Named(index))));
+        let others: Vec<_> = aliases
             .chain(calls)
-            .map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag));
-        let others: Vec<_> = others.collect();
-        known.extend(others);
+            .map(|(name, tag)| (Cow::Owned(name.to_ascii_lowercase()), tag))
+            .collect();
+        names.extend(others);
 
-        known.sort_by_key(|(name, _)| name.len());
+        names.sort_by_key(|(name, _)| name.len());
 
         let mut first_letters = [0; NAME_LENGTHS];
-        for (name, _) in &known {
+        for (name, _) in &names {
             let first = name.bytes().next().and_then(letter_bit);
             first_letters[name.len().min(NAME_LENGTHS - 1)] |= first.unwrap_or_default();
         }
         Self {
-            known,
+            names,
             first_letters,
         }
     }
 
     fn find_name(&self, name: &[u8]) -> Option<TagName> {
         let is_same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
-        let matches_name = |known: &str| known.bytes().zip(name).all(|(a, &b)| is_same(a, b));
+        let matches_name =
+            |candidate: &str| candidate.bytes().zip(name).all(|(a, &b)| is_same(a, b));
         // The first letter rules out most names.
         let letters = self.first_letters[name.len().min(NAME_LENGTHS - 1)];
         if letter_bit(*name.first()?).is_some_and(|first| first & letters == 0) {
@@ -179,18 +180,18 @@ impl TagNames {
         }
 
         let start = self
-            .known
-            .partition_point(|(known, _)| known.len() < name.len());
-        let same_length = self.known[start..]
+            .names
+            .partition_point(|(candidate, _)| candidate.len() < name.len());
+        let same_length = self.names[start..]
             .iter()
-            .take_while(|(known, _)| known.len() == name.len());
+            .take_while(|(candidate, _)| candidate.len() == name.len());
         same_length
             .into_iter()
-            .find(|(known, _)| matches_name(known))
+            .find(|(candidate, _)| matches_name(candidate))
             .map(|(_, tag)| *tag)
     }
 
-    /// Returns true if a text that is cut off at its end may start a tag.
+    /// Returns true if a truncated text may be the start of a tag.
     pub(super) fn may_start(&self, text: &str) -> bool {
         let inner = text
             .strip_prefix("</")
@@ -198,7 +199,7 @@ impl TagNames {
             .unwrap_or(text);
         !inner.is_empty()
             && (self.read_tag(text).is_some()
-                || self.known.iter().any(|(name, _)| {
+                || self.names.iter().any(|(name, _)| {
                     name.get(..inner.len())
                         .is_some_and(|start| start.eq_ignore_ascii_case(inner))
                 }))
@@ -364,12 +365,12 @@ pub(super) struct Attributes<'a> {
 impl<'a> Attributes<'a> {
     /// Returns the value of an attribute, ignoring case; `None` if it is missing or duplicated.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
-        let mut found = self
+        let mut matching = self
             .pairs
             .iter()
             .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        let value = found.next()?.1;
-        found.next().is_none().then_some(value)
+        let value = matching.next()?.1;
+        matching.next().is_none().then_some(value)
     }
 }
 

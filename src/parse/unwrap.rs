@@ -105,7 +105,7 @@ fn find_repeated_half(text: &str) -> Option<Range<usize>> {
             && trimmed[length..trimmed.len() - length].trim().is_empty();
         same.then_some(length)
     })?;
-    // Prose may repeat itself, so only a text with tags counts as sent twice.
+    // Prose may repeat itself, so only a text with tags is treated as sent twice.
     trimmed[..half]
         .contains("</")
         .then_some(start + half..text.len())

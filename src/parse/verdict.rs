@@ -6,7 +6,7 @@ use crate::models::{Grammar, Marker, RejectedEffect, Response, ReviewResult};
 
 /// Returns the most severe verdict in an agent's output, accepting the verdicts of every mode.
 ///
-/// Verdicts in thoughts, quotes and code do not count, and PASS counts only as the last line. The `run` attribute is
+/// Verdicts in thoughts, quotes and code are ignored, and PASS is valid only as the last line. The `run` attribute is
 /// not checked. For a reply to a prompt with a `run`, use [`parse()`] with [`ReplyContext::nonce`].
 ///
 /// ```
@@ -35,11 +35,11 @@ pub fn parse_review_marker(output: &str) -> Result<ReviewResult> {
 /// `MissingReviewMarker` if the verdict is unclear, or missing where the grammar requires one. An unclear verdict
 /// never passes. `VerdictNotAllowed` for a verdict that the mode does not define.
 pub fn verdict(response: &Response, grammar: &Grammar) -> Result<Option<ReviewResult>> {
-    let counted = response.markers.iter().filter_map(|marker| match marker {
+    let verdicts = response.markers.iter().filter_map(|marker| match marker {
         Marker::Review { verdict } => Some(*verdict),
         Marker::TaskStatus { .. } | Marker::Named { .. } => None,
     });
-    match counted.max() {
+    match verdicts.max() {
         Some(verdict) if !grammar.verdicts.contains(&verdict) => {
             Err(disallowed_verdict(verdict, grammar))
         }
@@ -77,9 +77,9 @@ fn unread_action(response: &Response) -> Option<&RejectedEffect> {
 /// `MissingMarker` with the first missing marker and its values.
 pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
     for spec in grammar.markers.iter().filter(|spec| spec.required) {
-        let found =
+        let is_required =
             |marker: &Marker| matches!(marker, Marker::Named { name, .. } if *name == spec.name);
-        if !response.markers.iter().any(found) {
+        if !response.markers.iter().any(is_required) {
             let message = format!("the reply has no readable <{}>", spec.name);
             return Err(Error::new(ErrorKind::MissingMarker, message)
                 .with_hint(format!("expected one of {}", spec.values.join(", "))));
@@ -89,15 +89,15 @@ pub fn required_markers(response: &Response, grammar: &Grammar) -> Result<()> {
 }
 
 fn disallowed_verdict(verdict: ReviewResult, grammar: &Grammar) -> Error {
-    let known: Vec<&str> = grammar
+    let allowed: Vec<&str> = grammar
         .verdicts
         .iter()
         .map(|verdict| verdict.name())
         .collect();
-    let hint = if known.is_empty() {
+    let hint = if allowed.is_empty() {
         "this mode has no verdicts".to_owned()
     } else {
-        format!("expected one of {}", known.join(", "))
+        format!("expected one of {}", allowed.join(", "))
     };
 
     Error::new(

@@ -1,4 +1,4 @@
-//! The verdict line: the line on which a PASS counts, and the lines that contradict it.
+//! The verdict line: the line on which a PASS is valid, and the lines that contradict it.
 
 use super::review::{is_formatting, is_quotation_mark, split_verdict};
 use crate::models::ReviewResult;
@@ -26,7 +26,7 @@ pub(super) fn is_verdict_line(before: &str, after: &str, allows_quotes: bool) ->
 /// Returns true if a line that ends with a colon, right before the verdict, is one of the labels.
 pub(super) fn is_label(line: &str) -> bool {
     let label = without_list_marker(line).trim_matches(is_label_formatting);
-    LABELS.iter().any(|known| label.eq_ignore_ascii_case(known))
+    LABELS.iter().any(|text| label.eq_ignore_ascii_case(text))
 }
 
 fn is_label_or_blank(text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Decides which task and pack markers count. A marker must be unambiguous and must not repeat the
+//! Decides which task and pack markers are valid. A marker must be unambiguous and must not repeat the
 //! prompt.
 
 use super::ResponseBuilder;
@@ -14,7 +14,7 @@ impl ResponseBuilder<'_> {
         mut pack_marker_doubts: Vec<Option<usize>>,
     ) {
         pack_marker_doubts.resize(self.grammar.markers.len(), None);
-        let mut counted: Vec<Option<usize>> = vec![None; self.grammar.markers.len()];
+        let mut valid_ranks: Vec<Option<usize>> = vec![None; self.grammar.markers.len()];
 
         for (found, echo) in markers.iter().zip(echoes) {
             match &found.value {
@@ -25,17 +25,17 @@ impl ResponseBuilder<'_> {
                         && !self.context.is_cut()
                         && !self.form.partly_converted
                         && self.readings.find_doubt(&found.span).is_none();
-                    let known = if is_clear {
-                        &mut counted[*marker]
+                    let worst_rank = if is_clear {
+                        &mut valid_ranks[*marker]
                     } else {
                         &mut pack_marker_doubts[*marker]
                     };
-                    *known = (*known).max(Some(*rank));
+                    *worst_rank = (*worst_rank).max(Some(*rank));
                 }
             }
         }
 
-        self.add_pack_markers(&counted, &pack_marker_doubts);
+        self.add_pack_markers(&valid_ranks, &pack_marker_doubts);
     }
 
     fn add_task(
@@ -89,8 +89,10 @@ impl ResponseBuilder<'_> {
         let next = self.response.markers.len();
         let index = *self.tasks.entry(id.to_owned()).or_insert(next);
         match self.response.markers.get_mut(index) {
-            Some(Marker::TaskStatus { status: known, .. }) if *known != status => {
-                *known = TaskStatus::Failed;
+            Some(Marker::TaskStatus {
+                status: earlier, ..
+            }) if *earlier != status => {
+                *earlier = TaskStatus::Failed;
                 self.problems
                     .push((ProblemCode::ContradictingTasks, found.span.clone()));
             }
@@ -104,8 +106,8 @@ impl ResponseBuilder<'_> {
 
     /// Adds the most severe value of each pack marker. If a more severe value is quoted or
     /// unreadable, the marker is unclear and is not added.
-    fn add_pack_markers(&mut self, counted: &[Option<usize>], doubts: &[Option<usize>]) {
-        for ((spec, worst), doubt) in self.grammar.markers.iter().zip(counted).zip(doubts) {
+    fn add_pack_markers(&mut self, valid_ranks: &[Option<usize>], doubts: &[Option<usize>]) {
+        for ((spec, worst), doubt) in self.grammar.markers.iter().zip(valid_ranks).zip(doubts) {
             if doubt > worst {
                 self.problems
                     .push((ProblemCode::DoubtfulMarker, 0..self.text.len()));

@@ -1,7 +1,7 @@
 //! Decides the verdict of a reply.
 //!
-//! PASS counts only as the last line of the reply, with this turn's `run`. A more severe verdict
-//! counts anywhere outside thoughts, with this turn's `run`; the most severe wins. Everything else
+//! PASS is valid only as the last line of the reply, with this turn's `run`. A more severe verdict
+//! is valid anywhere outside thoughts, with this turn's `run`; the most severe wins. Everything else
 //! leaves the verdict unclear.
 
 use std::ops::{Deref, Range};
@@ -59,7 +59,7 @@ impl ResponseBuilder<'_> {
         let candidate_tags = self.candidate_tags(found, echoes);
         let severe = candidate_tags
             .iter()
-            .filter_map(|tag| self.counted_verdict(found, tag))
+            .filter_map(|tag| self.severe_verdict(found, tag))
             .max();
         let passes = || candidate_tags.iter().rev().filter(|tag| self.may_pass(tag));
         let pass = passes()
@@ -88,9 +88,9 @@ impl ResponseBuilder<'_> {
             self.add_doubt(reason, Some(stated), 0..self.text.len());
         }
 
-        let counted = pass.filter(|_| passes && self.response.verdict_doubts.is_empty());
-        self.note_quoted_passes(found, &candidate_tags, counted.map(|tag| tag.span.start));
-        if counted.is_some() {
+        let valid_pass = pass.filter(|_| passes && self.response.verdict_doubts.is_empty());
+        self.note_quoted_passes(found, &candidate_tags, valid_pass.map(|tag| tag.span.start));
+        if valid_pass.is_some() {
             self.response.markers.insert(
                 0,
                 Marker::Review {
@@ -156,15 +156,15 @@ impl ResponseBuilder<'_> {
     }
 
     /// Returns true if a tag says PASS and may be the agent's verdict. Without a nonce, a PASS in a
-    /// document of the reply does not count, because another author may have written it.
+    /// document of the reply is ignored, because another author may have written it.
     fn may_pass(&self, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
         tag.value == TagValue::Verdict(ReviewResult::Pass) && !is_document
     }
 
-    /// Returns the verdict of a tag that counts anywhere: more severe than PASS, with this turn's
+    /// Returns the verdict of a tag that is valid anywhere: more severe than PASS, with this turn's
     /// `run`.
-    fn counted_verdict(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> Option<ReviewResult> {
+    fn severe_verdict(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> Option<ReviewResult> {
         let TagValue::Verdict(verdict) = tag.value else {
             return None;
         };
@@ -193,7 +193,7 @@ impl ResponseBuilder<'_> {
         contains(&self.blocks, at)
     }
 
-    /// Adds a doubt for each tag that does not count and contradicts a PASS.
+    /// Adds a doubt for each tag that is not valid and contradicts a PASS.
     fn note_doubts(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
         for tag in tags {
             let run = self.run_match(tag);
@@ -246,8 +246,8 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns true if a tag may repeat text that the agent did not write. Next to a PASS that
-    /// counts, such a tag is ignored. Otherwise it is a doubt.
+    /// Returns true if a tag may repeat text that the agent did not write. Next to a valid PASS, such
+    /// a tag is ignored. Otherwise it is a doubt.
     fn is_quoted(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
         // Without a nonce, the agent's own text may be the same as the text of a file.
@@ -263,12 +263,12 @@ impl ResponseBuilder<'_> {
         is_inside && self.context.nonce.is_some() && self.run_match(tag) != RunMatch::Right
     }
 
-    /// Reports every PASS in code or in a quote, except the one that counts.
+    /// Reports every PASS in code or in a quote, except the valid one at offset `valid`.
     fn note_quoted_passes(
         &mut self,
         found: &ScanResult,
         tags: &[CandidateTag<'_>],
-        counted: Option<usize>,
+        valid: Option<usize>,
     ) {
         for tag in tags
             .iter()
@@ -277,7 +277,7 @@ impl ResponseBuilder<'_> {
             let at = tag.span.start;
             if contains(&found.quotes, at)
                 && !self.is_text_of_a_file(found, tag)
-                && counted != Some(at)
+                && valid != Some(at)
             {
                 self.problems
                     .push((ProblemCode::QuotedEffect, tag.span.clone()));
@@ -285,10 +285,10 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Adds a doubt for a more severe verdict in code, in a quote or in an echo. Without a PASS
-    /// that counts, it may be the agent's verdict.
+    /// Adds a doubt for a more severe verdict in code, in a quote or in an echo. Without a valid
+    /// PASS, it may be the agent's verdict.
     fn note_quoted(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
-        let severe_verdict = |tag: &CandidateTag<'_>| match tag.value {
+        let worse_than_pass = |tag: &CandidateTag<'_>| match tag.value {
             TagValue::Verdict(verdict) => {
                 Some(verdict).filter(|verdict| *verdict > ReviewResult::Pass)
             }
@@ -297,20 +297,20 @@ impl ResponseBuilder<'_> {
         let may_be_meant = |tag: &&CandidateTag<'_>| {
             self.is_quoted(found, tag)
                 && !self.is_in_block(tag.span.start)
-                && severe_verdict(tag).is_some()
+                && worse_than_pass(tag).is_some()
         };
         if let Some(tag) = tags
             .iter()
             .filter(may_be_meant)
-            .max_by_key(|tag| severe_verdict(tag))
+            .max_by_key(|tag| worse_than_pass(tag))
         {
             let reason =
                 "a verdict in code, in a quote or in text of the prompt is uncertain".to_owned();
-            self.add_doubt(reason, severe_verdict(tag), tag.span.clone());
+            self.add_doubt(reason, worse_than_pass(tag), tag.span.clone());
         }
     }
 
-    /// Returns true if the last PASS of the reply counts. Otherwise adds the reason to the response.
+    /// Returns true if the last PASS of the reply is valid. Otherwise adds the reason to the response.
     fn judge_pass(
         &mut self,
         found: &ScanResult,
@@ -321,7 +321,7 @@ impl ResponseBuilder<'_> {
             self.problems
                 .push((ProblemCode::UncertainPass, pass.span.clone()));
             self.reject(review_place(&pass.span), reason, false);
-            // If no verdict is required, a PASS that does not count is ignored.
+            // If no verdict is required, an invalid PASS is ignored.
             if self.grammar.verdict_required {
                 self.add_doubt(reason.to_owned(), None, pass.span.clone());
             }
@@ -370,7 +370,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns the reason why a PASS does not count; `None` if it counts.
+    /// Returns the reason why a PASS is not valid; `None` if it is.
     fn pass_fault(
         &self,
         found: &ScanResult,
@@ -427,7 +427,7 @@ impl ResponseBuilder<'_> {
             .get(pass.span.end..end)
             .filter(|after| !after.contains('\n'));
         let Some(after) = after else {
-            return Some("PASS counts only as the last line of the reply");
+            return Some("PASS is valid only as the last line of the reply");
         };
 
         let line_start = self.text[..pass.span.start]
@@ -536,8 +536,8 @@ impl ResponseBuilder<'_> {
                 continue;
             }
 
-            let stated = stated_verdict(&self.without_cuts(found, span.clone()));
-            let stated = stated.filter(|verdict| *verdict > ReviewResult::Pass);
+            let stated = stated_verdict(&self.without_cuts(found, span.clone()))
+                .filter(|verdict| *verdict > ReviewResult::Pass);
 
             let next_tag = found
                 .review_tags

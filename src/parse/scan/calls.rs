@@ -10,7 +10,7 @@ use crate::models::{EffectKind, ProblemCode, Update, UpdateFormat};
 use crate::parse::call;
 use crate::parse::tag::{Attributes, CallForm, Tag, TagName, parse_attributes};
 
-/// Maximum number of action tags that are paired. Later ones count as unclosed.
+/// Maximum number of action tags that are paired. Later ones are treated as unclosed.
 const MAX_TAGS: usize = 1_000_000;
 
 /// Action tags from an offset on, each opening tag with its closing tag.
@@ -277,7 +277,7 @@ impl<'a> Scanner<'a> {
     /// Reads an update. Its body is opaque and extends to the last closing tag before the next
     /// update.
     ///
-    /// The body may itself mention the closing tag. Of several closing tags the last one counts if
+    /// The body may itself mention the closing tag. Of several closing tags, the last one ends the update if
     /// it is alone on its line and the others are not (see `ends_clearly`). Otherwise the end is
     /// unclear, the update is refused, and the span up to the last closing tag is recorded as
     /// unclear.
@@ -330,7 +330,9 @@ impl<'a> Scanner<'a> {
             _ if !opener.complete || read.is_none() => "the opening tag is malformed",
             _ if opener.empty => "the update is empty",
             0 => "the closing tag is missing, so the text may be incomplete",
-            _ if target.trim().is_empty() => "the target is missing or unclear",
+            _ if target.trim().is_empty() => {
+                "the `target` attribute is missing, empty or duplicated"
+            }
             _ if format.is_none() => "the format is neither `whole` nor `diff`",
             _ if !is_clear => "there are several closing tags, so the end is unclear",
             _ => "",
@@ -357,9 +359,12 @@ impl<'a> Scanner<'a> {
                 self.add_problem(ProblemCode::UnknownAttribute, self.at..start);
             }
             // A newline right after the opening tag is not part of the content.
-            let skip = usize::from(self.text[body.clone()].starts_with('\n'));
-            let skip = skip + 2 * usize::from(self.text[body.clone()].starts_with("\r\n"));
-            let content = self.text[body.start + skip..body.end].to_owned();
+            let body_text = &self.text[body];
+            let content = body_text
+                .strip_prefix("\r\n")
+                .or_else(|| body_text.strip_prefix('\n'))
+                .unwrap_or(body_text)
+                .to_owned();
             let format = format.unwrap_or_default();
             let update = Update {
                 target: target.to_owned(),
@@ -458,7 +463,7 @@ const UPDATE_ATTRIBUTES: [&str; 2] = ["target", "format"];
 fn is_update_attribute(attribute: &str) -> bool {
     UPDATE_ATTRIBUTES
         .iter()
-        .any(|known| known.eq_ignore_ascii_case(attribute))
+        .any(|name| name.eq_ignore_ascii_case(attribute))
 }
 
 /// Returns the format that an update names; `None` if it is unclear.

@@ -6,7 +6,6 @@ use super::Scanner;
 use crate::models::ProblemCode;
 use crate::parse::tag::Tag;
 
-/// Span of a message.
 #[derive(Clone, Debug)]
 pub(in crate::parse) struct MessageSpan {
     /// The text between the tags.

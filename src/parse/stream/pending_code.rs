@@ -1,4 +1,4 @@
-//! A run of backticks that may open a code span. It does only if a closing run follows.
+//! A run of backticks that opens a code span if a closing run follows.
 
 use super::{Enclosure, StreamPosition, StreamReader};
 use crate::parse::quoted_lines::starts_block;
@@ -7,7 +7,7 @@ use crate::text::markdown::Fence;
 /// Maximum length of a code span before the run is treated as text.
 const MAX_SPAN_BYTES: usize = 2000;
 
-/// Text after a run of backticks, while it may be code or not.
+/// Text after a run of backticks, while it is undecided whether it is code.
 #[derive(Debug)]
 pub(super) struct PendingCode {
     /// Length of the run.
@@ -16,7 +16,7 @@ pub(super) struct PendingCode {
     opener: Option<Fence>,
     text: String,
     /// Length of the text that was shown. From the first `<` on, text is held back until it is clear
-    /// that it is code or that it is not.
+    /// whether it is code.
     shown: usize,
     /// Length of the text that was searched for the closing run.
     searched: usize,
@@ -24,7 +24,7 @@ pub(super) struct PendingCode {
     run: usize,
     /// Start of a line that may or may not belong to the same paragraph.
     line: Option<usize>,
-    /// Set if that depends on another backtick on the line.
+    /// Set if the line belongs to the paragraph only with another backtick on it.
     ticks: bool,
 }
 
@@ -180,7 +180,7 @@ impl StreamReader {
         };
 
         self.take(&code.text[code.shown.min(at)..at]);
-        self.known += code.shown.saturating_sub(at);
+        self.already_shown += code.shown.saturating_sub(at);
         self.again.push_str(&code.text[at..]);
     }
 }

@@ -69,7 +69,7 @@ fn repair_names_the_line_and_the_rule() {
     for (reply, complaint) in [
         (
             format!("Fine.\n\n{}\n\nOne more thing.", tag("PASS")),
-            "line 3: PASS counts only as the last line",
+            "line 3: PASS is valid only as the last line",
         ),
         (
             format!("So {}", tag("PASS")),
