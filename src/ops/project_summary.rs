@@ -6,7 +6,7 @@ use super::checks::{detect_checks, has_target};
 use super::fs::{read_project_text, top_level};
 use crate::error::Result;
 
-/// Summary of a project.
+/// Facts about a project that its files at the root reveal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectSummary {
     /// Name in the project's manifest, or else of its root folder.
@@ -64,19 +64,21 @@ const GUIDE_FILES: [&str; 7] = [
 /// `FileUnusable` if the root cannot be listed. Files that cannot be read are skipped.
 pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
     let read_file = |name: &str| read_project_text(root, name).ok().flatten();
-    let mut found = ProjectSummary::default();
+    let mut project = ProjectSummary::default();
+
     for (name, stack, commands) in STACK_FILES {
-        if !root.join(name).is_file() || found.stack.iter().any(|known| known == stack) {
+        if !root.join(name).is_file() || project.stack.iter().any(|listed| listed == stack) {
             continue;
         }
-        found.stack.push(stack.to_owned());
-        found
+        project.stack.push(stack.to_owned());
+        project
             .commands
             .extend(commands.iter().map(|&command| command.to_owned()));
     }
-    found
+    project
         .commands
         .extend(detect_checks(root).into_iter().map(|check| check.run));
+
     let scripts = read_file("package.json")
         .map(|json| npm_scripts(&json))
         .unwrap_or_default();
@@ -84,28 +86,31 @@ pub fn summarize_project(root: &Path) -> Result<ProjectSummary> {
         .map(|makefile| make_targets(&makefile))
         .unwrap_or_default();
     for command in scripts.into_iter().chain(targets) {
-        if !found.commands.contains(&command) {
-            found.commands.push(command);
+        if !project.commands.contains(&command) {
+            project.commands.push(command);
         }
     }
+
     let manifest = read_file("Cargo.toml")
         .or_else(|| read_file("pyproject.toml"))
         .unwrap_or_default();
     let value = |key| manifest_value(&manifest, key);
-    found.title = value("name").unwrap_or_else(|| title(root));
+    project.title = value("name").unwrap_or_else(|| title(root));
+
     let readme = ["README.md", "README", "readme.md"]
         .into_iter()
         .find_map(read_file);
-    found.summary = readme
+    project.summary = readme
         .and_then(|text| first_paragraph(&text))
         .or_else(|| value("description"));
-    found.guides = GUIDE_FILES
+
+    project.guides = GUIDE_FILES
         .iter()
         .filter(|name| root.join(name).is_file())
         .map(|&name| name.to_owned())
         .collect();
-    found.layout = top_level(root, MAX_LISTED_ENTRIES)?;
-    Ok(found)
+    project.layout = top_level(root, MAX_LISTED_ENTRIES)?;
+    Ok(project)
 }
 
 fn title(root: &Path) -> String {

@@ -125,7 +125,11 @@ impl Operations {
     /// Returns the names of the operations that a mode may name under `before`, sorted.
     #[must_use]
     pub fn inspecting_ids(&self) -> Vec<OperationId> {
-        let mut ids: Vec<OperationId> = self.inspecting.iter().map(|found| found.id()).collect();
+        let mut ids: Vec<OperationId> = self
+            .inspecting
+            .iter()
+            .map(|operation| operation.id())
+            .collect();
         ids.sort();
         ids
     }
@@ -133,7 +137,8 @@ impl Operations {
     /// Returns the names of the operations that a mode may name under `after` and `finish`, sorted.
     #[must_use]
     pub fn acting_ids(&self) -> Vec<OperationId> {
-        let mut ids: Vec<OperationId> = self.acting.iter().map(|found| found.id()).collect();
+        let mut ids: Vec<OperationId> =
+            self.acting.iter().map(|operation| operation.id()).collect();
         ids.sort();
         ids
     }
@@ -201,9 +206,9 @@ impl Operations {
             Err(error) => error.message().to_owned(),
         };
 
-        let mut known = self.acting_ids();
-        known.retain(can_be_requested);
-        let hint = format!("actions can use {}", join(&known));
+        let mut ids = self.acting_ids();
+        ids.retain(can_be_requested);
+        let hint = format!("actions can use {}", join(&ids));
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
@@ -321,11 +326,11 @@ impl Operations {
         let inspecting = self
             .inspecting
             .iter()
-            .map(|found| found.as_ref() as &dyn Operation);
+            .map(|operation| operation.as_ref() as &dyn Operation);
         let acting = self
             .acting
             .iter()
-            .map(|found| found.as_ref() as &dyn Operation);
+            .map(|operation| operation.as_ref() as &dyn Operation);
         inspecting
             .chain(acting)
             .filter(move |operation| operation.id().as_str() == name)

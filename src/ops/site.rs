@@ -41,7 +41,7 @@ impl<'a> Site<'a> {
     ///
     /// # Errors
     ///
-    /// A message if there is none.
+    /// Fails with a message if the session has no state document.
     pub(super) fn document(&self) -> std::result::Result<&'a StateDocument, String> {
         self.chat().map(|chat| chat.document)
     }

@@ -18,7 +18,8 @@ const CHECK_COMMANDS: [(&str, &[&str]); 9] = [
     ("deno.json", &["deno test"]),
 ];
 
-/// File at the root, and the command that runs the script `test`; the first file that exists decides.
+/// File at the root, and the command that runs the script `test` of `package.json`. The command of the first file that
+/// exists is used.
 const SCRIPT_RUNNERS: [(&str, &str); 5] = [
     ("pnpm-lock.yaml", "pnpm test"),
     ("yarn.lock", "yarn test"),
@@ -99,47 +100,48 @@ pub fn detect_checks(root: &Path) -> Vec<CheckCommand> {
 }
 
 fn detect_checks_in(project: &dyn ProjectListing) -> Vec<CheckCommand> {
-    let mut found: Vec<String> = Vec::new();
+    let mut detected: Vec<String> = Vec::new();
     for (name, commands) in CHECK_COMMANDS {
         if project.has_file(name) {
-            found.extend(commands.iter().map(|&command| command.to_owned()));
+            detected.extend(commands.iter().map(|&command| command.to_owned()));
         }
     }
+
     if has_script(project, "package.json") {
         let command = SCRIPT_RUNNERS
             .iter()
             .find(|(name, _)| project.has_file(name))
             .map(|(_, command)| *command);
-        found.extend(command.map(str::to_owned));
+        detected.extend(command.map(str::to_owned));
     }
     if has_pytest(project) {
-        found.push("python3 -m pytest".to_owned());
+        detected.push("python3 -m pytest".to_owned());
     }
-    for (name, wrapper, command, arguments) in BUILD_TOOLS {
-        let command = if project.has_program(wrapper.trim_start_matches("./")) {
-            wrapper
-        } else {
-            command
-        };
-        let command = format!("{command} {arguments}");
-        if project.has_file(name) && !found.contains(&command) {
-            found.push(command);
+
+    for (name, wrapper, tool, arguments) in BUILD_TOOLS {
+        let has_wrapper = project.has_program(wrapper.trim_start_matches("./"));
+        let program = if has_wrapper { wrapper } else { tool };
+        let command = format!("{program} {arguments}");
+        if project.has_file(name) && !detected.contains(&command) {
+            detected.push(command);
         }
     }
+
     if project.has_file("Gemfile") {
-        found.extend(ruby_command(project).map(str::to_owned));
+        detected.extend(ruby_command(project).map(str::to_owned));
     }
     if has_script(project, "composer.json") {
-        found.push("composer test".to_owned());
+        detected.push("composer test".to_owned());
     }
+
     // A makefile usually runs the commands that are already detected.
-    if found.is_empty() {
-        found.extend(make_command(project));
+    if detected.is_empty() {
+        detected.extend(make_command(project));
     }
-    if found.is_empty() && project.has_program("test.sh") {
-        found.push("./test.sh".to_owned());
+    if detected.is_empty() && project.has_program("test.sh") {
+        detected.push("./test.sh".to_owned());
     }
-    found
+    detected
         .iter()
         .map(|command| CheckCommand::new(command))
         .collect()

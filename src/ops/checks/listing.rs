@@ -27,7 +27,7 @@ pub trait ProjectListing {
     fn names_in(&self, folder: &str) -> Vec<String>;
 }
 
-/// The listing of a folder.
+/// Lists the files of a folder on disk.
 pub(in crate::ops) struct FolderListing<'a>(pub(in crate::ops) &'a Path);
 
 impl ProjectListing for FolderListing<'_> {

@@ -17,6 +17,9 @@ const MAX_RECORDED_BYTES: usize = 64 * 1024;
 /// Part of [`MAX_RECORDED_BYTES`] that is reserved for remarks on the output.
 const RESERVED_BYTES: usize = 512;
 
+/// Maximum size of one remark on the output of a check, in bytes; a longer remark is truncated.
+const MAX_REMARK_BYTES: usize = RESERVED_BYTES / 4;
+
 /// Maximum size of the output of a check, in bytes; a check that writes more is killed.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -58,7 +61,7 @@ pub struct CheckJob<'a> {
     /// Returns the number of stop requests: one stops the checks gracefully, two kill them.
     pub stop: &'a dyn Fn() -> u8,
     /// Called for each check twice: when it starts, and with its result when it has ended.
-    pub tell: &'a dyn Fn(&CheckCommand, Option<&Check>),
+    pub report: &'a dyn Fn(&CheckCommand, Option<&Check>),
 }
 
 impl std::fmt::Debug for CheckJob<'_> {
@@ -81,12 +84,12 @@ impl std::fmt::Debug for CheckJob<'_> {
 pub fn run_checks(job: &CheckJob<'_>) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (index, command) in job.commands.iter().enumerate() {
-        (job.tell)(command, None);
+        (job.report)(command, None);
         let folder = job.folder.join((index + 1).to_string());
         let check = run(job, command, &folder);
         agent::discard(&folder);
         let check = check?;
-        (job.tell)(command, Some(&check));
+        (job.report)(command, Some(&check));
         checks.push(check);
     }
     agent::discard(job.folder);
@@ -193,7 +196,7 @@ fn check_end(exit: &CommandExit, timeout: Duration) -> (CheckEnd, Vec<String>) {
         ExitCause::NotInstalled => CheckEnd::NotInstalled,
         ExitCause::Output => {
             remarks.push(format!(
-                "killed: it wrote more than {} bytes",
+                "killed: the output exceeds {} bytes",
                 grouped(MAX_OUTPUT_BYTES)
             ));
             CheckEnd::Failed { code: None }
@@ -202,8 +205,12 @@ fn check_end(exit: &CommandExit, timeout: Duration) -> (CheckEnd, Vec<String>) {
             remarks.push(format!("not started: {why}"));
             CheckEnd::Failed { code: None }
         }
-        ExitCause::Abandoned | ExitCause::Removed => {
-            remarks.push("the guard process or the output folder disappeared".to_owned());
+        ExitCause::Abandoned => {
+            remarks.push("the guard process was killed".to_owned());
+            CheckEnd::Failed { code: None }
+        }
+        ExitCause::Removed => {
+            remarks.push("the output folder was removed while the check ran".to_owned());
             CheckEnd::Failed { code: None }
         }
     };
@@ -226,10 +233,8 @@ fn output(job: &CheckJob<'_>, folder: &Path, remarks: &[String]) -> Result<Strin
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        let remark = remark
-            .split_at(remark.floor_char_boundary(RESERVED_BYTES / 4))
-            .0;
-        output.push_str(&format!("[{remark}]\n"));
+        let end = remark.floor_char_boundary(MAX_REMARK_BYTES);
+        output.push_str(&format!("[{}]\n", &remark[..end]));
     }
     Ok(output)
 }

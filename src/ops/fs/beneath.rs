@@ -19,8 +19,8 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 
-/// Number of the next temporary file of this process.
-static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+/// Number in the name of the next temporary file of this process.
+static NEXT_UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
 /// Handling of folders on a path that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,11 +70,11 @@ impl OpenFolder {
         match opened {
             Ok(folder) => Ok(Self(folder)),
             Err(_) if self.has_type(name, SFlag::S_IFLNK) => {
-                Err(io::Error::other(format!("{name} is a symlink")))
+                Err(io::Error::other(format!("`{name}` is a symlink")))
             }
             Err(Errno::ENOTDIR) => Err(io::Error::new(
                 io::ErrorKind::NotADirectory,
-                format!("{name} is not a folder"),
+                format!("`{name}` is not a folder"),
             )),
             Err(error) => Err(error.into()),
         }
@@ -83,7 +83,7 @@ impl OpenFolder {
     /// Returns true if an entry of the folder has a file type. A symlink is not followed.
     fn has_type(&self, name: &str, kind: SFlag) -> bool {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)
-            .is_ok_and(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind)
+            .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == kind)
     }
 
     /// Opens a file in the folder for reading; `None` if it does not exist. Opening a named pipe does not block.
@@ -93,7 +93,7 @@ impl OpenFolder {
             Ok(file) => Ok(Some(file.into())),
             Err(Errno::ENOENT) => Ok(None),
             Err(_) if self.has_type(name, SFlag::S_IFLNK) => {
-                Err(io::Error::other(format!("{name} is a symlink")))
+                Err(io::Error::other(format!("`{name}` is a symlink")))
             }
             Err(error) => Err(error.into()),
         }
@@ -104,7 +104,7 @@ impl OpenFolder {
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         loop {
-            let number = UNFINISHED.fetch_add(1, Ordering::Relaxed);
+            let number = NEXT_UNFINISHED.fetch_add(1, Ordering::Relaxed);
             let name = format!("{prefix}{}-{number}", process::id());
             match openat(
                 &self.0,
@@ -127,9 +127,9 @@ impl OpenFolder {
 
     /// Returns the permissions of a regular file in the folder; `None` for anything else.
     pub(super) fn permissions(&self, name: &str) -> Option<Mode> {
-        let found = fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-        let is_file = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
-        is_file.then(|| Mode::from_bits_truncate(found.st_mode))
+        let stat = fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+        let is_file = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
+        is_file.then(|| Mode::from_bits_truncate(stat.st_mode))
     }
 
     /// Removes a file in the folder.
@@ -258,12 +258,12 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert_eq!(refused("inner/new"), "inner is a symlink");
+        assert_eq!(refused("inner/new"), "`inner` is a symlink");
         assert!(
             read_bytes(&root, "inner/old", 100)
                 .unwrap_err()
                 .to_string()
-                .contains("inner is a symlink")
+                .contains("`inner` is a symlink")
         );
         assert_eq!(
             read_bytes(&root, "moved/new", 100).unwrap().unwrap(),

@@ -47,15 +47,15 @@ pub fn artifacts(
     if !has_change(root, session) {
         return Err(not_found(root, session));
     }
-    let mut found = Vec::new();
+    let mut artifacts = Vec::new();
     for pattern in patterns {
         for name in names(&root.join(&folder), pattern)? {
             if let Some(text) = read_project_text(root, &format!("{folder}/{name}"))? {
-                found.push((visible_name(OsStr::new(&name)), text));
+                artifacts.push((visible_name(OsStr::new(&name)), text));
             }
         }
     }
-    Ok(found)
+    Ok(artifacts)
 }
 
 /// Returns the hashes of a change's files that match `patterns`, by name. A file that cannot be read is omitted; the
@@ -100,13 +100,13 @@ pub(in crate::ops) fn names(folder: &Path, pattern: &str) -> Result<Vec<String>>
 }
 
 fn not_found(root: &Path, session: &SessionId) -> Error {
-    let known = file::names_in(&root.join(CHANGES_FOLDER)).unwrap_or_default();
-    let known: Vec<String> = known
+    let entries = file::names_in(&root.join(CHANGES_FOLDER)).unwrap_or_default();
+    let changes: Vec<String> = entries
         .iter()
         .filter(|name| *name != ARCHIVE_NAME)
         .map(|name| visible_name(name))
         .collect();
-    let hint = match known.as_slice() {
+    let hint = match changes.as_slice() {
         [] => format!("{CHANGES_FOLDER}/ has no changes yet"),
         names => format!("known changes: {}", names.join(", ")),
     };
@@ -122,9 +122,9 @@ fn not_found(root: &Path, session: &SessionId) -> Error {
 pub struct OpenTasks {
     /// Each line `- [ ] 1.1 text`, with the indented lines that belong to it.
     pub text: String,
-    /// Number of these tasks.
+    /// Number of the tasks in `text`.
     pub count: usize,
-    /// Number of open tasks in another form, which `text` omits.
+    /// Number of open tasks without a number, which `text` omits.
     pub skipped: usize,
 }
 

@@ -57,7 +57,7 @@ fn missing(path: &Path) -> Error {
         ErrorKind::FileUnusable,
         format!("`{}` does not exist", shown.escape_debug()),
     )
-    .with_hint("paths are relative to the current folder, or to the one given with -C")
+    .with_hint("paths are relative to the current folder, or to the folder set with -C")
 }
 
 /// Reads a text file of the project; `None` if it does not exist.
@@ -87,7 +87,11 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
     )
     .map(|()| true)
     .map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
+        Error::new(
+            ErrorKind::FileUnusable,
+            format!("cannot write `{relative}`"),
+        )
+        .with_source(error)
     })
 }
 
@@ -108,7 +112,11 @@ pub(in crate::ops) fn clear_path(root: &Path, relative: &str) -> Result<()> {
         _ => Ok(()),
     };
     removed.map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot remove {relative}")).with_source(error)
+        Error::new(
+            ErrorKind::FileUnusable,
+            format!("cannot remove `{relative}`"),
+        )
+        .with_source(error)
     })
 }
 
@@ -121,7 +129,7 @@ pub(in crate::ops) fn remove_file(root: &Path, relative: &str) -> Result<()> {
     match remove_entry(root, relative) {
         Err(error) if !file::is_missing(&error) => Err(Error::new(
             ErrorKind::FileUnusable,
-            format!("cannot remove {relative}"),
+            format!("cannot remove `{relative}`"),
         )
         .with_source(error)),
         _ => Ok(()),
@@ -140,7 +148,7 @@ pub(in crate::ops) fn remove_file(root: &Path, relative: &str) -> Result<()> {
 pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| {
         let message = format!(
-            "cannot create the folder {}",
+            "cannot create the folder `{}`",
             path.display().to_string().escape_debug()
         );
         Error::new(ErrorKind::FileUnusable, message).with_source(error)
@@ -177,7 +185,11 @@ pub fn write_text(root: &Path, relative: &str, content: &str) -> Result<()> {
         UNFINISHED_PREFIX,
     )
     .map_err(|error| {
-        Error::new(ErrorKind::FileUnusable, format!("cannot write {relative}")).with_source(error)
+        Error::new(
+            ErrorKind::FileUnusable,
+            format!("cannot write `{relative}`"),
+        )
+        .with_source(error)
     })
 }
 
@@ -188,8 +200,8 @@ enum ExistingFile {
     Replace,
 }
 
-/// Writes a file atomically: a reader sees the old or the new text, never a part. Fails if a folder
-/// on its path is a symlink.
+/// Writes a file atomically: a reader sees the old or the new text, never a part of it. Fails if a folder on its path
+/// is a symlink.
 fn write_whole(
     root: &Path,
     relative: &str,
@@ -265,7 +277,7 @@ fn unfinished_prefix(session: &SessionId) -> String {
     format!("{UNFINISHED_PREFIX}{session}~")
 }
 
-/// Like [`write_text`], but names the temporary file after the session, so that [`remove_unfinished`] finds it. Fails if a folder on its path is a symlink.
+/// Like [`write_text`], but names the temporary file after the session, so that [`remove_unfinished`] finds it.
 pub(in crate::ops) fn replace_file(
     root: &Path,
     relative: &str,
@@ -276,7 +288,7 @@ pub(in crate::ops) fn replace_file(
     write_whole(root, relative, content, ExistingFile::Replace, &prefix)
 }
 
-/// Removes a file of the project. Fails if a folder on its path is a symlink.
+/// Removes a file of the project; fails if it does not exist, or if a folder on its path is a symlink.
 pub(in crate::ops) fn remove_entry(root: &Path, relative: &str) -> io::Result<()> {
     let (folder, name) = OpenFolder::open_parent(root, relative, MissingFolders::Fail)?;
     fail::point("writing").map_err(io::Error::other)?;

@@ -28,7 +28,7 @@ impl MergeLock {
         make_folder(&root.join(paths::LOCAL_FOLDER))?;
         let path = root.join(paths::MERGE_LOCK_FILE);
         let unusable = |error| {
-            let message = format!("cannot lock {}", paths::MERGE_LOCK_FILE);
+            let message = format!("cannot lock `{}`", paths::MERGE_LOCK_FILE);
             Error::new(ErrorKind::FileUnusable, message).with_source(error)
         };
         // Opening a symlink would create the lock file elsewhere.

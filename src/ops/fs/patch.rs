@@ -28,18 +28,23 @@ pub(in crate::ops) fn apply_patch(
     if let Some(other) = names.find(|name| *name != DEV_NULL && !names_file(name, target)) {
         return Err(format!("the diff is for another file: {other}"));
     }
+
     let is_creation = patch.original() == Some(DEV_NULL);
     let is_removal = patch.modified() == Some(DEV_NULL);
     match before {
         Some(_) if is_creation => {
             return Err("the diff creates a file that already exists".to_owned());
         }
-        None if is_removal => return Err("the file does not exist".to_owned()),
+        None if is_removal => {
+            return Err("the diff deletes a file that does not exist".to_owned());
+        }
         _ => {}
     }
+
     let mut places = Vec::new();
     for (number, hunk) in (1..).zip(patch.hunks()) {
-        let (mut old, mut new) = (String::new(), String::new());
+        let mut old = String::new();
+        let mut new = String::new();
         for line in hunk.lines() {
             match line {
                 Line::Context(line) => [&mut old, &mut new]
@@ -52,6 +57,7 @@ pub(in crate::ops) fn apply_patch(
         let start = find_lines(&text, &old).map_err(|reason| format!("hunk {number} {reason}"))?;
         places.push((start..start + old.len(), new, number));
     }
+
     places.sort_by_key(|(span, ..)| span.start);
     let mut out = String::with_capacity(text.len() + diff.len());
     let mut at = 0;
@@ -64,6 +70,7 @@ pub(in crate::ops) fn apply_patch(
         at = span.end;
     }
     out.push_str(&text[at..]);
+
     match (is_removal, out.is_empty()) {
         (false, _) => Ok(Some(endings.restore(&out))),
         (true, true) => Ok(None),
@@ -71,7 +78,7 @@ pub(in crate::ops) fn apply_patch(
     }
 }
 
-/// Returns true if a path in a diff header means the target: the paths are equal, or one is the end of the other.
+/// Returns true if a path in a diff header means the target: the paths are equal, or one is the last part of the other.
 fn names_file(name: &str, target: &str) -> bool {
     let name = name
         .strip_prefix("a/")
@@ -92,7 +99,7 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
         return if text.is_empty() {
             Ok(0)
         } else {
-            Err("has no line of the file, so its position is unclear")
+            Err("has no context lines, so its position in the file is unknown")
         };
     }
     const NOT_FOUND: &str = "does not apply: its lines are not in the file";
@@ -165,7 +172,6 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
     }
 }
 
-/// Line endings of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineEndings {
     Lf,
@@ -234,7 +240,7 @@ mod tests {
         let reason = |diff: &str| applied(diff).unwrap_err();
         assert!(reason("@@ -2 +2 @@\n-two\n+2\n").contains("several places"));
         assert!(reason("@@ -1 +1 @@\n-four\n+4\n").contains("does not apply"));
-        assert!(reason("@@ -1 +1 @@\n+zero\n").contains("no line of the file"));
+        assert!(reason("@@ -1 +1 @@\n+zero\n").contains("no context lines"));
         assert!(
             reason("@@ -1,2 +1 @@\n-one\n two\n@@ -2,2 +2 @@\n-two\n three\n")
                 .contains("overlaps another hunk")

@@ -75,16 +75,19 @@ impl TreeSnapshot {
             });
             let here = rules.len() - 1;
             let listed = list(&folder, |path, metadata| {
-                let ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
+                if scope.is_skipped(&path) {
+                    return;
+                }
+                let is_git_ignored = is_ignored(&path, metadata.is_dir(), &rules, here);
                 let name = path.file_name().unwrap_or_default();
                 // A `.gitignore` is always covered, or writing one could hide other writes.
-                let always = || name == ".gitignore" || name == ".git" || (scope.always)(&path);
-                if scope.is_skipped(&path) {
-                } else if metadata.is_dir() && name == ".git" {
+                let is_always_covered =
+                    || name == ".gitignore" || name == ".git" || (scope.always)(&path);
+                if metadata.is_dir() && name == ".git" {
                     git_dirs.push(path);
-                } else if metadata.is_dir() && !ignored {
+                } else if metadata.is_dir() && !is_git_ignored {
                     folders.push((path, Some(here)));
-                } else if !metadata.is_dir() && (!ignored || always()) {
+                } else if !metadata.is_dir() && (!is_git_ignored || is_always_covered()) {
                     stamps.insert(
                         visible_path(path.strip_prefix(root).unwrap_or(&path)),
                         FileStamp::from_metadata(&metadata),
@@ -272,7 +275,7 @@ fn stamp_all(root: &Path, path: &Path, stamps: &mut BTreeMap<String, FileStamp>)
 fn unlisted(root: &Path, cause: io::Error) -> Error {
     Error::new(
         ErrorKind::FileUnusable,
-        format!("cannot list `{}`", root.display()),
+        format!("cannot list the folder `{}`", root.display()),
     )
     .with_source(cause)
 }

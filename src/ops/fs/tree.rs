@@ -128,7 +128,7 @@ impl Tree {
             let listing = match list(&path, &rules, here, self.limits.per_folder) {
                 Ok(listing) => listing,
                 Err(error) if index == 0 => {
-                    let message = format!("cannot list `{}`", path.display());
+                    let message = format!("cannot list the folder `{}`", path.display());
                     return Err(Error::new(ErrorKind::FileUnusable, message).with_source(error));
                 }
                 Err(_) => continue,
@@ -168,8 +168,12 @@ impl Tree {
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
-                "[not listed: {entries} in {folders} folders; not opened: {closed}; limits: {} per folder, {} in total]",
-                self.limits.per_folder, self.limits.total
+                "[not listed: {} in {}; not opened: {}; limits: {} per folder, {} in total]",
+                counted(entries, "entry", "entries"),
+                counted(folders, "folder", "folders"),
+                counted(closed, "folder", "folders"),
+                counted(self.limits.per_folder, "entry", "entries"),
+                self.limits.total
             );
         }
         out.truncate(out.trim_end().len());
@@ -198,9 +202,16 @@ impl Tree {
             self.write(child, depth + 1, out);
         }
         if self.nodes[index].left_out > 0 {
-            let _infallible = writeln!(out, "{indent}({} more)", self.nodes[index].left_out);
+            let left_out = counted(self.nodes[index].left_out, "more entry", "more entries");
+            let _infallible = writeln!(out, "{indent}({left_out})");
         }
     }
+}
+
+/// Returns a number with its noun, such as `1 folder` or `3 folders`.
+fn counted(count: usize, singular: &str, plural: &str) -> String {
+    let noun = if count == 1 { singular } else { plural };
+    format!("{count} {noun}")
 }
 
 /// The first entries of a folder by name, and the number of all its entries.

@@ -19,12 +19,14 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
             .filter_map(|name| name.into_string().ok())
             .collect()),
         Err(error) if file::is_missing(&error) => Ok(Vec::new()),
-        Err(error) => Err(unusable(folder, "is not safe to use")
-            .with_source(error)
-            .with_hint(format!(
-                "check its content, then run `chown` and `chmod 700 {}`",
-                folder.display().to_string().escape_debug()
-            ))),
+        Err(error) => {
+            let shown = folder.display().to_string().escape_debug().to_string();
+            let message = format!("`{shown}` is not safe to use");
+            let hint = format!("check its content, then run `chown` and `chmod 700 {shown}`");
+            Err(Error::new(ErrorKind::FileUnusable, message)
+                .with_source(error)
+                .with_hint(hint))
+        }
     }
 }
 
@@ -84,7 +86,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
         check_private(folder)?;
         write_atomically(folder, name, content, true)
     };
-    write().map_err(|error| unusable(folder, "is not writable").with_source(error))
+    write().map_err(|error| cannot("write", &folder.join(name), error))
 }
 
 /// Removes a file in a folder that only the user can use. A missing file is not an error.
@@ -98,9 +100,7 @@ pub fn write_private(folder: &Path, name: &str, content: &str) -> Result<()> {
 )]
 pub fn remove_private(folder: &Path, name: &str) -> Result<()> {
     match std::fs::remove_file(folder.join(name)) {
-        Err(error) if !file::is_missing(&error) => {
-            Err(unusable(folder, "is not writable").with_source(error))
-        }
+        Err(error) if !file::is_missing(&error) => Err(cannot("remove", &folder.join(name), error)),
         _ => Ok(()),
     }
 }
@@ -114,11 +114,11 @@ pub(in crate::ops) fn write_own(folder: &Path, name: &str, content: &str) -> Res
     let write = || {
         make_private(folder)?;
         if folder.symlink_metadata()?.is_symlink() {
-            return Err(io::Error::other("it is a symlink"));
+            return Err(io::Error::other("the folder is a symlink"));
         }
         write_atomically(folder, name, content, false)
     };
-    write().map_err(|error| unusable(folder, "is not writable").with_source(error))
+    write().map_err(|error| cannot("write", &folder.join(name), error))
 }
 
 fn write_atomically(folder: &Path, name: &str, content: &str, sync: bool) -> io::Result<()> {
@@ -132,12 +132,11 @@ fn write_atomically(folder: &Path, name: &str, content: &str, sync: bool) -> io:
     Ok(())
 }
 
-fn unusable(folder: &Path, what: &str) -> Error {
-    let shown = folder.display().to_string();
-    Error::new(
-        ErrorKind::FileUnusable,
-        format!("`{}` {what}", shown.escape_debug()),
-    )
+/// Returns the error for a file that could not be written or removed.
+fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {
+    let shown = path.display().to_string();
+    let message = format!("cannot {verb} `{}`", shown.escape_debug());
+    Error::new(ErrorKind::FileUnusable, message).with_source(error)
 }
 
 /// Creates a folder and its missing parents with permissions for the user only.
@@ -153,16 +152,16 @@ fn make_private(folder: &Path) -> io::Result<()> {
 fn check_private(folder: &Path) -> io::Result<()> {
     let metadata = folder.symlink_metadata()?;
     if !metadata.is_dir() {
-        return Err(io::Error::other("it is not a folder"));
+        return Err(io::Error::other("the path is not a folder"));
     }
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to another user"));
+            return Err(io::Error::other("the folder belongs to another user"));
         }
         if metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other("it is writable by other users"));
+            return Err(io::Error::other("the folder is writable by other users"));
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use memchr::memmem;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::pipes::PipeSearch;
+use super::pipes::{MAX_READ_BYTES, PipeSearch};
 use super::wait::{WaitEnd, wait_for_exit};
 use crate::agent::ChildWatcher;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +41,8 @@ impl Default for Git {
     }
 }
 
-/// Settings of every command: git runs no other program, fetches nothing, and skips no check to save time.
+/// Settings of every command: git runs no other program, fetches nothing, and checks every file instead of trusting
+/// cached results.
 const SETTINGS: [&str; 21] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -217,9 +218,9 @@ impl RepositoryFolders {
                 if name.contains(&b'=') {
                     let shown = String::from_utf8_lossy(name).escape_debug().to_string();
                     return Err(failed(format!(
-                        "cannot disable `{shown}` of the repository's configuration"
+                        "cannot disable `{shown}` in the repository's configuration: the name contains `=`"
                     ))
-                    .with_hint("rename the filter: its name must not contain `=`"));
+                    .with_hint("rename the filter"));
                 }
                 guarded.settings.push(join_bytes(name, b"="));
             }
@@ -399,11 +400,11 @@ impl GitCall {
         self.run().map_err(|stopped| match stopped {
             WaitEnd::TimedOut => {
                 let seconds = self.git.limit.as_secs_f32();
-                failed(format!("git {name} was killed after {seconds} s"))
+                failed(format!("git {name} timed out after {seconds} s"))
                     .with_hint("check for a hanging filter or a slow disk")
             }
             WaitEnd::TooMuchOutput => failed(format!(
-                "git {name} was killed: it printed more than {}",
+                "git {name} was killed: its output exceeds {}",
                 file::in_units(MAX_OUTPUT_BYTES)
             )),
             WaitEnd::Pipe(path) => {
@@ -414,7 +415,11 @@ impl GitCall {
             }
             WaitEnd::LargeFile(path) => {
                 let shown = path.display().to_string();
-                let message = format!("`{}` is too large", shown.escape_debug());
+                let message = format!(
+                    "`{}` is larger than {}",
+                    shown.escape_debug(),
+                    file::in_units(MAX_READ_BYTES)
+                );
                 Error::new(ErrorKind::FileUnusable, message)
                     .with_hint(format!("remove it: git {name} would read all of it"))
             }
@@ -427,7 +432,8 @@ impl GitCall {
 
     fn run(&self) -> Result<GitOutput, WaitEnd> {
         // Files instead of pipes: a leftover child process of git could hold a pipe open.
-        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut stdout = temporary_file()?;
+        let mut stderr = temporary_file()?;
         let mut command = self.command();
         command
             .stdin(self.stdin()?)
@@ -466,7 +472,7 @@ impl GitCall {
         if self.input.is_empty() {
             return Ok(Stdio::null());
         }
-        let mut input = tempfile::tempfile()?;
+        let mut input = temporary_file()?;
         input.write_all(&self.input)?;
         input.rewind()?;
         Ok(input.into())
@@ -490,6 +496,12 @@ fn terminate(child: &mut Child) {
 
 /// Time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// Creates a temporary file. Its error never has the kind `NotFound`, by which a missing git program is recognized.
+fn temporary_file() -> io::Result<File> {
+    tempfile::tempfile()
+        .map_err(|error| io::Error::other(format!("cannot create a temporary file: {error}")))
+}
 
 fn read_from_start(file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

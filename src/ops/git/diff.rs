@@ -292,17 +292,17 @@ impl RawRecord {
             (false, true) => LeftOutKind::Binary,
             (false, false) => LeftOutKind::Text,
         };
-        let here = LeftOut {
+        let entry = LeftOut {
             path: lossy(&self.path),
             why: why.to_owned(),
             kind,
         };
-        let moved = |from| LeftOut {
+        let entry_before_rename = |from| LeftOut {
             path: lossy(from),
             why: format!("it was renamed; {why}"),
             kind,
         };
-        std::iter::once(here).chain(self.from.as_deref().map(moved))
+        std::iter::once(entry).chain(self.from.as_deref().map(entry_before_rename))
     }
 
     /// Returns the number of diffs that git prints for the file: two if its type has changed, a removal and an
@@ -684,13 +684,13 @@ fn add_text(record: &RawRecord, text: &str, limits: DiffLimits, diff: &mut Diff)
         diff.text.push_str(text);
         return;
     }
+    let size_text = file::in_units(size);
     let why = if size > limits.file {
-        "its diff is too large"
+        format!("its diff is too large: {size_text}")
     } else {
-        "the limit for all diffs is reached"
+        format!("the limit for all diffs is reached; its diff has {size_text}")
     };
-    diff.left_out
-        .extend(record.left_out(&format!("{why}: {}", file::in_units(size))));
+    diff.left_out.extend(record.left_out(&why));
 }
 
 /// Returns a diff with NUL bytes shown as `\x00`, preceded by a line that says so.

@@ -80,7 +80,7 @@ impl Repository {
         entries.retain(|entry| entry.path.strip_prefix(&prefix).is_some_and(&is_wanted));
         if entries.len() > MAX_DEFINITIONS {
             return Err(failed(format!(
-                "more than {MAX_DEFINITIONS} definition files at {commit}"
+                "commit {commit} has more than {MAX_DEFINITIONS} definition files"
             )));
         }
         let texts = self.texts_of(commit, entries)?;

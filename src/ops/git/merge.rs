@@ -87,8 +87,8 @@ impl Repository {
         })
     }
 
-    /// Merges like [`Self::merge_branch`] if the request accepts the tips of both branches. The tips are read once, so
-    /// that the checked commits are the merged ones.
+    /// Merges like [`Self::merge_branch`], after checking the tips of both branches. The tips are read once, so the
+    /// checked commits are the merged ones.
     ///
     /// # Errors
     ///
@@ -104,12 +104,12 @@ impl Repository {
             check_tip,
         } = *request;
         let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
-        let found = RefRecords::read(&self.dir, &[&source, &target])?;
+        let records = RefRecords::read(&self.dir, &[&source, &target])?;
         let no_branch =
             |name: &str| failed(format!("branch `{}` does not exist", name.escape_debug()));
-        let tip = found.find(&source).ok_or_else(|| no_branch(branch))?;
+        let tip = records.find(&source).ok_or_else(|| no_branch(branch))?;
         check_tip(&tip.commit)?;
-        let target = found.find(&target).ok_or_else(|| no_branch(into))?;
+        let target = records.find(&target).ok_or_else(|| no_branch(into))?;
 
         let bases = self.merge_bases(&target.commit, &tip.commit)?;
         if bases == [tip.commit.as_str()] {
@@ -152,9 +152,8 @@ impl Repository {
 
         if let Some(current) = current.filter(|current| current.is_head) {
             if current.commit != target.commit {
-                return Err(
-                    failed("the checked-out branch changed in the meantime").with_hint("try again")
-                );
+                let message = format!("`{into}` got new commits during the merge");
+                return Err(failed(message).with_hint("try again"));
             }
             return self.fast_forward(&target.commit, commit);
         }
@@ -250,14 +249,14 @@ impl Repository {
             .into_iter()
             .filter(|name| !name.ends_with('/'))
             .collect::<Vec<_>>();
-        let is_inside = |path: &str, folder: &str| {
+        let is_at_or_below = |path: &str, folder: &str| {
             path.strip_prefix(folder.trim_end_matches('/'))
-                .is_some_and(is_below)
+                .is_some_and(ends_at_boundary)
         };
         let is_dirty = |name: &str| {
             dirty
                 .iter()
-                .any(|other| is_inside(name, other) || is_inside(other, name))
+                .any(|other| is_at_or_below(name, other) || is_at_or_below(other, name))
         };
         // Git does not list ignored files as uncommitted.
         let exists = |change: &PathChange| {
@@ -298,7 +297,7 @@ impl Repository {
         if !self.is_merged(target, tip)? {
             return Err(
                 failed(format!("`{branch}` is not merged into `{merged_into}`")).with_hint(
-                    format!("to delete it with its commits: `git branch -D {branch}`"),
+                    format!("to delete the branch and its commits: `git branch -D {branch}`"),
                 ),
             );
         }
@@ -498,8 +497,9 @@ fn restore_files(dir: &RepositoryFolders, changes: &[PathChange]) -> Result<()> 
         .map(drop)
 }
 
-/// Returns true if the rest of a path after a prefix shows that the prefix is the path itself or a folder above it.
-fn is_below(rest: &str) -> bool {
+/// Returns true if `rest`, the part of a path after a prefix, is empty or starts at a folder boundary: the prefix is then
+/// the path itself or one of its parent folders.
+fn ends_at_boundary(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }
 

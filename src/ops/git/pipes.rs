@@ -17,7 +17,7 @@ const READ_IN_WORK_TREES: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodu
 const READ_IN_GIT_DIRS: [&str; 4] = ["HEAD", "config", "exclude", "attributes"];
 
 /// Maximum size of a file that git reads into memory as a whole, in bytes.
-const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Running time of a command after which the search starts.
 const FIRST_SEARCH_AFTER: Duration = Duration::from_secs(1);

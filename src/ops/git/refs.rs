@@ -29,7 +29,7 @@ pub(super) struct RefRecords(Vec<RefRecord>);
 const FORMAT: &str =
     "--format=%(refname)%00%(objecttype)%00%(objectname)%00%(tree)%00%(HEAD)%00%(symref)%00";
 
-/// Number of fields in [`FORMAT`], and the worktree path.
+/// Number of fields in a record: those of [`FORMAT`], and the worktree path.
 const FIELDS_PER_RECORD: usize = 7;
 
 impl RefRecords {
@@ -94,10 +94,9 @@ pub(super) fn branch_of(dir: &RepositoryFolders) -> Result<Option<String>> {
 /// Returns the full ref name of a branch.
 pub(super) fn branch_ref(branch: &str) -> Result<String> {
     if branch.is_empty() || branch.starts_with('-') || branch.contains("@{") {
-        return Err(Error::new(
-            ErrorKind::NameInvalid,
-            format!("invalid branch name `{}`", branch.escape_debug()),
-        ));
+        let message = format!("invalid branch name `{}`", branch.escape_debug());
+        return Err(Error::new(ErrorKind::NameInvalid, message)
+            .with_hint("a branch name is not empty, does not start with `-`, and has no `@{`"));
     }
     Ok(format!("refs/heads/{branch}"))
 }

@@ -343,7 +343,7 @@ impl Repository {
     }
 }
 
-/// Fails for a folder that is not in a working tree, according to the output of `rev-parse`.
+/// Checks the output of `rev-parse`; fails for a folder that is not in a working tree.
 fn check_kind(root: &Path, kind: &GitOutput) -> Result<()> {
     let shown = root.display().to_string().escape_debug().to_string();
     if kind.code != Some(0) {
@@ -360,15 +360,19 @@ fn check_kind(root: &Path, kind: &GitOutput) -> Result<()> {
     }
     if !kind.stdout.ends_with(b"true\n") {
         let is_bare = kind.stdout.starts_with(b"true");
-        let what = if is_bare {
-            "is a bare repository"
+        let (problem, hint) = if is_bare {
+            (
+                "is a bare repository",
+                "clone it, and run agentd in the clone",
+            )
         } else {
-            "is inside a `.git` folder"
+            (
+                "is inside a `.git` folder",
+                "run agentd in the working tree of the repository",
+            )
         };
-        return Err(
-            Error::new(ErrorKind::NotARepository, format!("`{shown}` {what}"))
-                .with_hint("run agentd in a working tree; clone a bare repository first"),
-        );
+        let message = format!("`{shown}` {problem}");
+        return Err(Error::new(ErrorKind::NotARepository, message).with_hint(hint));
     }
     Ok(())
 }
@@ -402,7 +406,7 @@ fn ambiguous(name: &str, candidates: &[String]) -> Error {
     Error::new(
         ErrorKind::NameInvalid,
         format!(
-            "`{name}` is ambiguous: it can be {}",
+            "`{name}` is ambiguous: it can mean {}",
             some_names(candidates)
         ),
     )

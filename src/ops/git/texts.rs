@@ -121,7 +121,7 @@ impl Repository {
             }
             if entry.size.is_none_or(|size| size > MAX_FILE_BYTES) {
                 let limit = file::in_units(MAX_FILE_BYTES);
-                return Err(unusable(entry, &format!("is too large: over {limit}")));
+                return Err(unusable(entry, &format!("is larger than {limit}")));
             }
         }
 

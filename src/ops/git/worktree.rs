@@ -47,7 +47,7 @@ pub enum Leftover {
     Lost,
 }
 
-/// Returns the ref that records that agentd has created a branch, and at which commit.
+/// Returns the ref that marks a branch as created by agentd. It points to the commit at which the branch was created.
 pub(super) fn mark_of(branch: &str) -> String {
     format!("refs/agentd/base/{branch}")
 }
@@ -89,7 +89,7 @@ impl Repository {
         let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
         let Some(tip) = found.find(&reference) else {
             let commit = self.resolve(from)?;
-            // Both refs in one transaction, so that agentd has certainly created a branch that has the mark.
+            // Both refs are created in one transaction, so a branch with the mark was certainly created by agentd.
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
             self.dir
                 .call(&["update-ref", "-m", "agentd: start", "--stdin"])
@@ -162,7 +162,7 @@ impl Repository {
         add.arg(&path).arg(branch).ok()?;
         let git_dir = self
             .registered(&path)?
-            .ok_or_else(|| failed("git does not list its new worktree"))?;
+            .ok_or_else(|| failed("git worktree add did not register the worktree"))?;
         let worktree = self.worktree_at(branch, &path, &git_dir);
         // Git writes the index last: without one, creating the worktree was interrupted.
         worktree
@@ -184,8 +184,8 @@ impl Repository {
         }
     }
 
-    /// Returns the git folder of the worktree at a path; `None` if git does not know it. It is looked up in the
-    /// repository, because an agent can write to the worktree.
+    /// Returns the git folder of the worktree at a path; `None` if no worktree is registered there. It is looked up in
+    /// the repository, because an agent can write to the worktree.
     fn registered(&self, path: &Path) -> Result<Option<PathBuf>> {
         let all = self.common.join("worktrees");
         for name in file::names_in(&all)? {
@@ -219,8 +219,10 @@ impl Repository {
             names.extend(snapshot.nested);
             if !names.is_empty() {
                 let shown = some_names(&names);
+                let path = worktree.path.display().to_string();
                 return Err(failed(format!(
-                    "the worktree has uncommitted changes: {shown}"
+                    "worktree `{}` has uncommitted changes: {shown}",
+                    path.escape_debug()
                 )));
             }
         }
@@ -392,8 +394,8 @@ impl Worktree {
             }
             Ok(_) => Err(unusable(
                 &self.path,
-                "is no longer a folder",
-                "it was replaced",
+                "cannot be used",
+                "it was replaced with something that is not a folder",
             )),
             Err(error) => Err(unusable(&self.path, "cannot be used", error)),
         }
@@ -407,19 +409,20 @@ impl Worktree {
     }
 
     fn check_branch(&self) -> Result<()> {
-        let found = branch_of(&self.dir)?;
-        if found.as_deref() == Some(self.branch.as_str()) {
+        let current = branch_of(&self.dir)?;
+        if current.as_deref() == Some(self.branch.as_str()) {
             return Ok(());
         }
-        let found = found.map_or_else(
-            || "no branch".to_owned(),
-            |name| format!("`{}`", name.escape_debug()),
+
+        let state = current.map_or_else(
+            || "HEAD is detached".to_owned(),
+            |name| format!("`{}` is checked out", name.escape_debug()),
         );
         let path = self.path.display().to_string();
         Err(failed(format!(
-            "`{}` has {found} checked out, not `{}`",
-            path.escape_debug(),
-            self.branch
+            "expected branch `{}` in `{}`, but {state}",
+            self.branch,
+            path.escape_debug()
         ))
         .with_hint(format!("check out `{}` there", self.branch)))
     }

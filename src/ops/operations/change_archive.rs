@@ -46,7 +46,7 @@ impl Act for ChangeArchive {
             return Ok(if site.root.join(&to).is_dir() {
                 step.done(format!("already in {to}"))
             } else {
-                step.not_done("the folder of the change is missing")
+                step.not_done(format!("`{}` is missing", change_folder(session)))
             });
         }
 
@@ -72,7 +72,7 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink());
     if is_symlink {
-        return Err(io::Error::other("the archive is a symlink"));
+        return Err(io::Error::other(format!("`{ARCHIVE_FOLDER}` is a symlink")));
     }
     fs::create_dir_all(&archive)?;
 

@@ -1,6 +1,6 @@
 //! `checks.again`: runs the project's checks once more if the target branch was merged into the change.
 
-use super::checks_run::{RUN_AGAIN, run_step};
+use super::checks_run::{run_again_hint, run_step};
 use crate::error::Result;
 use crate::models::{OperationId, StepOutcome, StepResult};
 use crate::ops::{Act, Operation, Site, Step, TurnEnd};
@@ -29,7 +29,7 @@ impl Act for ChecksAgain {
     }
 
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        let Some(change) = &site.change else {
+        let (Some(change), Some(session)) = (&site.change, site.session) else {
             return Ok(step.without_change());
         };
         let merged = change.state.results.get(&OperationId::SpecsMerge);
@@ -37,11 +37,11 @@ impl Act for ChecksAgain {
             return Ok(step.done("nothing has changed since the review"));
         }
 
-        let result = run_step(&change.checks, step, RUN_AGAIN)?;
+        let result = run_step(&change.checks, step, &run_again_hint(session))?;
         if result.result != Some(StepOutcome::Failed) {
             return Ok(result);
         }
-        let detail = format!("after the merge of newer changes: {}", result.detail);
+        let detail = format!("after merging the target branch: {}", result.detail);
         Ok(StepResult {
             done: false,
             detail,

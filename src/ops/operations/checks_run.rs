@@ -2,13 +2,11 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{
-    Check, CheckEnd, ContextItem, ContextKind, OperationId, StepOutcome, StepResult, all_passed,
+    Check, CheckEnd, ContextItem, ContextKind, OperationId, SessionId, StepOutcome, StepResult,
+    all_passed,
 };
 use crate::ops::checks::{CheckJob, checks_report, run_checks};
 use crate::ops::{Act, Inspect, Inspection, Operation, Site, Step, TurnEnd};
-
-/// Hint if the checks of a change were stopped.
-pub(super) const RUN_AGAIN: &str = "run them again with `agentd run`";
 
 /// Hint if the checks of a review were stopped.
 const REVIEW_AGAIN: &str = "run them again with `agentd review`";
@@ -34,8 +32,8 @@ impl Inspect for ChecksRun {
                 None => return Ok(Inspection::default()),
             },
             None => {
-                let (change, _) = site.require_change(&self.id())?;
-                run_step(&change.checks, &step, RUN_AGAIN)?
+                let (change, session) = site.require_change(&self.id())?;
+                run_step(&change.checks, &step, &run_again_hint(session))?
             }
         };
 
@@ -57,11 +55,18 @@ impl Act for ChecksRun {
     }
 
     fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
-        match &site.change {
-            Some(change) => run_step(&change.checks, step, RUN_AGAIN),
-            None => Ok(step.without_change()),
+        match (&site.change, site.session) {
+            (Some(change), Some(session)) => {
+                run_step(&change.checks, step, &run_again_hint(session))
+            }
+            _ => Ok(step.without_change()),
         }
     }
+}
+
+/// Returns the hint for a change whose checks were stopped.
+pub(super) fn run_again_hint(session: &SessionId) -> String {
+    format!("run them again with `agentd run {session}`")
 }
 
 /// Runs checks and returns the result of the step: `PASSED`, `FAILED` or `NONE`, with the report of the checks.

@@ -31,7 +31,14 @@ pub(super) fn run_file_step(
 ) -> StepResult {
     match update_file(root, relative, session, step) {
         Ok(verb) => step.done(format!("{verb} {relative}")),
-        Err(error) => step.not_done(format!("cannot write {relative}: {error}")),
+        Err(error) => {
+            let verb = if step.content.is_some() {
+                "write"
+            } else {
+                "remove"
+            };
+            step.not_done(format!("cannot {verb} {relative}: {error}"))
+        }
     }
 }
 

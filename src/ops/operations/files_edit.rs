@@ -66,7 +66,8 @@ impl Act for FilesEdit {
             return Step::on_request(effect, None).refuse(NOT_SHOWN);
         }
         if shown != current.as_deref().map(blob_id) {
-            return Step::on_request(effect, shown).refuse("the file differs from the prompt");
+            return Step::on_request(effect, shown)
+                .refuse("the file differs from its content in the prompt");
         }
 
         let effect = remove_code_fence(effect);

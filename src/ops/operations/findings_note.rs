@@ -25,7 +25,7 @@ impl Act for FindingsNote {
         let content = step.content.as_deref().unwrap_or_default();
         Ok(match serde_json::from_str::<Vec<Finding>>(content) {
             Ok(findings) => noted(&findings),
-            Err(_) => step.not_done("not a list of findings"),
+            Err(error) => step.not_done(format!("cannot parse the recorded findings: {error}")),
         })
     }
 }

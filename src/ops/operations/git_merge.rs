@@ -112,7 +112,7 @@ impl GitMerge {
         }
 
         let message = format!(
-            "{} changed since the review: it is at {}",
+            "branch `{}` changed since the review: its tip is now {}",
             change.opened.branch,
             short_commit(tip)
         );

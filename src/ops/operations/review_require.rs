@@ -40,14 +40,14 @@ impl Inspect for ReviewRequire {
                 "1 file changed since the review of {commit}: {only}"
             ))),
             [first, ..] => Err(refuse(format!(
-                "{} files changed since the review of {commit}, such as {first}",
+                "{} files changed since the review of {commit}, including {first}",
                 stale.len()
             ))),
         }
     }
 }
 
-/// Returns the commit that the last review passed, or the reason why the review does not count.
+/// Returns the commit that the last review passed, or the reason why there is none.
 fn reviewed_commit<'a>(
     change: &ChangeSite<'a>,
     session: &SessionId,
@@ -67,7 +67,9 @@ fn reviewed_commit<'a>(
         return Err(format!("the checks of `{session}` failed in its review"));
     }
     if has_outcome(OperationId::FindingsNote, StepOutcome::Blocking) {
-        return Err(format!("the review of `{session}` has open findings"));
+        return Err(format!(
+            "the review of `{session}` has open critical or major findings"
+        ));
     }
     Ok(&diff.target)
 }

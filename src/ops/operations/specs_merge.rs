@@ -100,7 +100,10 @@ fn merge_target(
 ) -> Result<bool> {
     let target = target_name(change);
     let Some(tip) = tip else {
-        let message = format!("unknown commit `{target}`");
+        let message = match &change.opened.onto {
+            Some(branch) => format!("branch `{branch}` no longer exists"),
+            None => format!("base commit {target} no longer exists"),
+        };
         return Err(Error::new(ErrorKind::GitFailed, message));
     };
 
@@ -125,7 +128,7 @@ fn target_name<'a>(change: &ChangeSite<'a>) -> &'a str {
     change.opened.onto.as_deref().unwrap_or(&change.opened.base)
 }
 
-/// Returns the current commit of [`target_name`]; `None` if the branch no longer exists.
+/// Returns the current commit of [`target_name`]; `None` if the branch or the commit no longer exists.
 fn target_commit(change: &ChangeSite<'_>) -> Result<Option<String>> {
     match &change.opened.onto {
         Some(branch) => change.repository.branch_commit(branch),

@@ -83,7 +83,7 @@ impl Act for TasksTick {
         };
         let content = step.content.as_deref().unwrap_or_default();
         let Ok(claims) = serde_json::from_str::<Claims>(content) else {
-            return Ok(step.not_done("cannot parse the claimed tasks"));
+            return Ok(step.not_done("cannot parse the recorded task claims"));
         };
 
         // An agent can make files unreadable. The step then fails, but the change can continue.
@@ -130,7 +130,7 @@ fn tick_tasks(
         .state
         .results
         .get(&OperationId::ChecksRun)
-        .and_then(|found| found.result.clone())
+        .and_then(|checks| checks.result.clone())
         .unwrap_or(StepOutcome::None);
 
     // The file at the start of the turn is read, because an interrupted run may have ticked some tasks since then.
@@ -269,10 +269,11 @@ fn evidence_text(evidence: &Evidence<'_>) -> String {
     };
     let files = match changed.len() {
         0 => "nothing".to_owned(),
-        count => format!(
-            "{count} files (+{added} −{removed}): {}{more}",
-            names.join(", ")
-        ),
+        count => {
+            let noun = if count == 1 { "file" } else { "files" };
+            let names = names.join(", ");
+            format!("{count} {noun} (+{added} −{removed}): {names}{more}")
+        }
     };
     let _infallible = writeln!(
         text,

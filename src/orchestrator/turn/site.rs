@@ -278,7 +278,7 @@ impl CheckRunner {
             grace: context.run.limits.grace,
             marker: &self.marker,
             stop: &*self.stop,
-            tell: &*self.report,
+            report: &*self.report,
         }
     }
 }

@@ -320,7 +320,7 @@ fn folder_with_many_entries() {
         File::create(folder.join(format!("a-rather-long-file-name-{number}"))).unwrap();
     }
     let text = run_bounded(&project, &["prompt", "plan", "x"]).ok();
-    assert!(text.contains("(19940 more)"));
+    assert!(text.contains("(19940 more entries)"));
     assert!(text.len() < 20_000);
 }
 
@@ -374,7 +374,7 @@ fn inconsistent_pack_reports_every_error() {
             "unknown mode `plann`",
             "`next` of mode `challenge` names the unknown mode `implemet`",
             "unknown skeleton `revue`",
-            "unknown template CODEX-archive",
+            "unknown template `CODEX-archive`",
         ],
     );
 

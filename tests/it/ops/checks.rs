@@ -54,7 +54,7 @@ impl CheckFolders {
     fn run(
         &self,
         commands: &[CheckCommand],
-        tell: &dyn Fn(&CheckCommand, Option<&Check>),
+        report: &dyn Fn(&CheckCommand, Option<&Check>),
     ) -> Vec<Check> {
         let stop_file = self.root().join(self.stop_file);
         let marker = format!("checks-{}", self.root().display());
@@ -71,7 +71,7 @@ impl CheckFolders {
             grace: Duration::from_secs(1),
             marker: &marker,
             stop: &|| u8::from(stop_file.exists()),
-            tell,
+            report,
         });
         assert!(
             marked_calls().is_none_or(|calls| !calls.contains(&marker)),
@@ -442,7 +442,7 @@ fn missing_folder_is_an_error() {
             grace: Duration::ZERO,
             marker: "checks-none",
             stop: &|| 0,
-            tell: &|_, _| {},
+            report: &|_, _| {},
         })
     };
 

@@ -180,7 +180,7 @@ fn huge_file_that_git_reads_is_named() {
         let run = run(&project, &["review", "--trust", "--no-checks"], true);
         assert_eq!(run.code, 3, "{run:?}");
         assert!(
-            run.stderr.contains(name) && run.stderr.contains("is too large"),
+            run.stderr.contains(name) && run.stderr.contains("is larger than 64 MiB"),
             "{run:?}"
         );
     }

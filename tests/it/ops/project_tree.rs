@@ -197,8 +197,8 @@ fn omitted_entries_are_counted() {
         per_folder: 4,
         total: 12,
     };
-    let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
-                    deep3/ (not opened)\n  (6 more)\n[not listed: 12 in 2 folders; not opened: 2; limits: 4 per folder, 12 in total]";
+    let expected = "many/\n  f0\n  f1\n  f2\n  f3\n  (6 more entries)\nz/\n  deep0/\n    x\n  deep1/\n    x\n  deep2/ (not opened)\n  \
+                    deep3/ (not opened)\n  (6 more entries)\n[not listed: 12 entries in 2 folders; not opened: 2 folders; limits: 4 entries per folder, 12 in total]";
     assert_eq!(tree(&project, limits), expected);
 }
 

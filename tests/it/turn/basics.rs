@@ -250,7 +250,7 @@ fn link_inside_a_change_is_not_written_through() {
         let run = turn(&project, "plan", "x", &[]);
         assert!(
             run.stderr.contains(
-                "cannot write agentd/changes/add-login/specs/login.md: specs is a symlink"
+                "cannot write agentd/changes/add-login/specs/login.md: `specs` is a symlink"
             ),
             "{}",
             run.stderr

@@ -383,12 +383,12 @@ fn trust_file_writable_by_others_is_ignored() {
         let error = check_trust(&open(&project), &project.root(), "scripted", false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileUnusable, "{mode:o}");
         assert!(
-            format!("{error:#}").contains("it is writable by other users"),
+            format!("{error:#}").contains("the folder is writable by other users"),
             "{error:#}"
         );
         project
             .run(&["trust"])
-            .fails(3, &["it is writable by other users", "chmod 700"]);
+            .fails(3, &["the folder is writable by other users", "chmod 700"]);
     }
 
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();

@@ -308,7 +308,7 @@ fn slow_git_command_is_killed() {
         assert!(
             error
                 .message()
-                .contains(&format!("was killed after {seconds} s")),
+                .contains(&format!("timed out after {seconds} s")),
             "{error:#}"
         );
 

@@ -143,7 +143,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
             diff.left_out
         );
         assert!(
-            why("e").starts_with("the limit for all diffs is reached: "),
+            why("e").starts_with("the limit for all diffs is reached; its diff has "),
             "{:?}",
             diff.left_out
         );

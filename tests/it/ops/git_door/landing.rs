@@ -376,7 +376,7 @@ fn is_slow_merge_undone(seconds: u64) -> bool {
     assert!(
         error
             .message()
-            .contains(&format!("was killed after {seconds} s")),
+            .contains(&format!("timed out after {seconds} s")),
         "{error:#}"
     );
 

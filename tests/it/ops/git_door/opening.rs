@@ -290,7 +290,7 @@ fn files_are_read_at_a_commit() {
         for (path, word) in [
             ("latin", "UTF-8"),
             ("zero", "UTF-8"),
-            ("large", "too large"),
+            ("large", "larger than 16 MiB"),
             ("link", "regular"),
             ("src", "regular"),
         ] {
