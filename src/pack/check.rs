@@ -26,6 +26,10 @@ const SUPPORTED_FORMAT: u64 = 1;
 /// Default number of times that a mode may be entered before the session stops for the user.
 const DEFAULT_ROUNDS: u64 = 3;
 
+/// Rule for the names of markers.
+const MARKER_NAME_RULE: &str =
+    "at most 64 lower-case letters, digits and `_`, starting with a letter";
+
 /// Reads and checks a manifest and all files that it names.
 pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
@@ -227,7 +231,7 @@ impl Faults<'_> {
         if !manifest.modes.contains_key(&manifest.start.value) {
             self.error(
                 manifest.start.referenced,
-                format!("unknown mode `{}`", manifest.start.value),
+                format!("`start` names the unknown mode `{}`", manifest.start.value),
                 mode_hint(manifest),
             );
         }
@@ -237,10 +241,11 @@ impl Faults<'_> {
             .as_ref()
             .filter(|percent| !(1..=100).contains(&percent.value))
         {
-            self.add(
-                percent.referenced,
-                "`hysteresis` must be a percentage from 1 to 100",
+            let message = format!(
+                "`hysteresis` is {}; expected a percentage from 1 to 100",
+                percent.value
             );
+            self.add(percent.referenced, message);
         }
 
         if let Some(rounds) = manifest
@@ -248,7 +253,11 @@ impl Faults<'_> {
             .as_ref()
             .filter(|rounds| !(1..=100).contains(&rounds.value))
         {
-            self.add(rounds.referenced, "`rounds` must be a number from 1 to 100");
+            let message = format!(
+                "`rounds` is {}; expected a number from 1 to 100",
+                rounds.value
+            );
+            self.add(rounds.referenced, message);
         }
 
         for (mode, spec) in &manifest.modes {
@@ -270,29 +279,52 @@ impl Faults<'_> {
                     ),
                     mode_hint(manifest),
                 );
-            } else if Mode::new(alias.as_str())
-                .map_or(true, |alias| manifest.modes.contains_key(&alias))
-            {
-                self.add(mode.referenced, format!("invalid alias {alias:?}"));
+                continue;
+            }
+            match Mode::new(alias.as_str()) {
+                Err(_) => self.add(
+                    mode.referenced,
+                    format!("invalid alias {alias:?}; expected {}", Mode::RULE),
+                ),
+                Ok(alias) if manifest.modes.contains_key(&alias) => self.add(
+                    mode.referenced,
+                    format!("alias `{alias}` is already the name of a mode"),
+                ),
+                Ok(_) => {}
             }
         }
 
+        self.check_markers(manifest);
+    }
+
+    /// Checks the names and the values of the pack's markers.
+    fn check_markers(&mut self, manifest: &Manifest) {
+        let is_word = |text: &str| {
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
         for (marker, values) in &manifest.markers {
-            let is_word = |text: &str| {
-                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            };
-            if Mode::new(marker.as_str()).is_err() || !is_word(marker) || reply::is_reserved(marker)
-            {
-                self.add(values.referenced, format!("invalid marker name {marker:?}"));
+            let is_valid_name = Mode::new(marker.as_str()).is_ok() && is_word(marker);
+            if !is_valid_name {
+                let message =
+                    format!("invalid marker name {marker:?}; expected {MARKER_NAME_RULE}");
+                self.add(values.referenced, message);
+            } else if reply::is_reserved(marker) {
+                let message =
+                    format!("invalid marker name {marker:?}: the tag has a meaning in every pack");
+                self.add(values.referenced, message);
             }
 
-            if values.value.is_empty() || !values.value.iter().all(|value| is_word(value)) {
+            if values.value.is_empty() {
                 self.add(
                     values.referenced,
-                    format!(
-                        "the values of marker `{marker}` must consist of letters, digits and `_`"
-                    ),
+                    format!("marker `{marker}` has no values"),
                 );
+            }
+            for value in values.value.iter().filter(|value| !is_word(value)) {
+                let message = format!(
+                    "invalid value {value:?} of marker `{marker}`; expected letters, digits and `_`"
+                );
+                self.add(values.referenced, message);
             }
         }
     }
@@ -325,13 +357,20 @@ impl Faults<'_> {
         };
 
         for (name, used) in &manifest.actions {
+            if !is_field_name(name) {
+                let message = format!("invalid action name {name:?}; expected {FIELD_NAME_RULE}");
+                self.add(used.referenced, message);
+            }
             let parameters = actions.get(name).map(|action| action.parameters.keys());
-            let mut names = std::iter::once(name).chain(parameters.into_iter().flatten());
-            if let Some(invalid) = names.find(|name| !is_field_name(name)) {
-                self.add(
-                    used.referenced,
-                    format!("invalid name of an action or parameter: {invalid:?}"),
+            for parameter in parameters
+                .into_iter()
+                .flatten()
+                .filter(|parameter| !is_field_name(parameter))
+            {
+                let message = format!(
+                    "invalid parameter name {parameter:?} of action `{name}`; expected {FIELD_NAME_RULE}"
                 );
+                self.add(used.referenced, message);
             }
 
             if !actions.contains_key(name) {
@@ -385,7 +424,7 @@ impl Faults<'_> {
             self.error(
                 location,
                 format!("unknown marker `{marker}`"),
-                "define it under `markers` of the pack, such as `release: [YES, NO]`",
+                format!("define it under `markers` of the pack, as in `{marker}: [YES, NO]`"),
             );
         }
 
@@ -406,7 +445,8 @@ impl Faults<'_> {
         });
     }
 
-    /// Checks that a mode with `edits` has permission to edit, and that `edits` and the operation `files.edit` occur together.
+    /// Checks that a mode with `edits` has permission to edit, and that `edits` and the operation `files.edit` occur
+    /// together.
     fn check_edits(&mut self, mode: &Mode, spec: &ModeSpec, location: Location) {
         if spec.edits.is_some() && spec.permission != Permission::Edit {
             self.add(
@@ -472,7 +512,7 @@ impl Faults<'_> {
         if let Some(spec) = stuck.first().and_then(|mode| manifest.modes.get(*mode)) {
             let names: Vec<_> = stuck.iter().map(|mode| format!("`{mode}`")).collect();
             let message = format!(
-                "endless loop: {} cannot reach done or stop",
+                "endless loop: {} cannot reach `done` or `stop`",
                 names.join(", ")
             );
             self.add(spec.referenced, message);
@@ -498,24 +538,24 @@ impl Faults<'_> {
             );
         }
 
-        if let Some(mode) = spec
+        if let Some(revised) = spec
             .revise
             .as_ref()
-            .filter(|mode| !manifest.modes.contains_key(*mode))
+            .filter(|revised| !manifest.modes.contains_key(*revised))
         {
             self.error(
                 location,
-                format!("`revise` names the unknown mode `{mode}`"),
+                format!("`revise` of mode `{mode}` names the unknown mode `{revised}`"),
                 mode_hint(manifest),
             );
         }
 
-        let can_be = |result: TurnResult| match result {
+        let is_possible = |result: TurnResult| match result {
             TurnResult::Otherwise => true,
             TurnResult::Failed => spec.task_status || !spec.evidence.is_empty(),
             TurnResult::Verdict(verdict) => spec.verdicts.contains(&verdict),
         };
-        self.check_evidence(mode, spec, location, can_be);
+        self.check_evidence(mode, spec, location, is_possible);
         for operation in spec.needs_person.keys() {
             let runs = |spec: &ModeSpec| {
                 spec.before
@@ -532,10 +572,10 @@ impl Faults<'_> {
         }
 
         for (result, target) in &spec.next {
-            if !can_be(*result) {
+            if !is_possible(*result) {
                 self.add(
                     location,
-                    format!("`next` of mode `{mode}` names {result}, which is not a possible result of the mode"),
+                    format!("`next` of mode `{mode}` names `{result}`, which is not a possible result of the mode"),
                 );
             }
 
@@ -577,7 +617,7 @@ impl Faults<'_> {
         mode: &Mode,
         spec: &ModeSpec,
         location: Location,
-        can_be: impl Fn(TurnResult) -> bool,
+        is_possible: impl Fn(TurnResult) -> bool,
     ) {
         for (operation, outcomes) in &spec.evidence {
             let mut runs = spec.before.iter().chain(&spec.after);
@@ -588,9 +628,9 @@ impl Faults<'_> {
                 self.add(location, message);
             }
 
-            for result in outcomes.values().filter(|result| !can_be(**result)) {
+            for result in outcomes.values().filter(|result| !is_possible(**result)) {
                 let message = format!(
-                    "`evidence` of mode `{mode}` names {result}, which is not a possible result of the mode"
+                    "`evidence` of mode `{mode}` names `{result}`, which is not a possible result of the mode"
                 );
                 self.add(location, message);
             }
@@ -604,7 +644,7 @@ impl Faults<'_> {
             self.add(
                 location,
                 format!(
-                    "`documents` of mode `{mode}` names {pattern}, which is not in its `updates`"
+                    "`documents` of mode `{mode}` names `{pattern}`, which is not in its `updates`"
                 ),
             );
         }
@@ -624,7 +664,7 @@ impl Faults<'_> {
         {
             self.add(
                 location,
-                format!("the templates of mode `{mode}` do not include BASE-{mode}"),
+                format!("`templates` of mode `{mode}` does not include `BASE-{mode}`"),
             );
         }
 
@@ -632,11 +672,11 @@ impl Faults<'_> {
             if template::split_name(name).is_none_or(|(_, template_mode)| template_mode != *mode) {
                 self.add(
                     location,
-                    format!("{name} is not a template of mode `{mode}`"),
+                    format!("`{name}` is not a template of mode `{mode}`"),
                 );
             } else if !places.has(&format!("templates/system/{name}.md")) {
                 // An existing file that cannot be read is reported with its reason when it is used.
-                self.add(location, format!("unknown template {name}"));
+                self.add(location, format!("unknown template `{name}`"));
             }
         }
     }
@@ -650,15 +690,20 @@ impl Faults<'_> {
         texts: &mut BTreeMap<String, Prose>,
     ) {
         for name in &spec.skeletons {
-            if Mode::new(name.as_str()).is_err() {
-                self.add(location, format!("invalid skeleton name {name:?}"));
+            let is_valid_name = Mode::new(name.as_str()).is_ok();
+            if !is_valid_name {
+                let message = format!("invalid skeleton name {name:?}; expected {}", Mode::RULE);
+                self.add(location, message);
                 continue;
             }
             match places.find(&format!("packs/{pack}/skeletons/{name}.md")) {
                 Ok(Some(prose)) => {
                     texts.insert(name.clone(), prose);
                 }
-                Ok(None) => self.add(location, format!("unknown skeleton `{name}`")),
+                Ok(None) => {
+                    let message = format!("unknown skeleton `{name}`: missing skeletons/{name}.md");
+                    self.add(location, message);
+                }
                 Err(error) => self.add(location, format!("skeleton `{name}`: {error}")),
             }
         }
@@ -715,6 +760,9 @@ fn find_parameter_faults(action: &ActionSpec) -> Vec<String> {
 
     faults
 }
+
+/// Rule for the names of actions and parameters.
+const FIELD_NAME_RULE: &str = "at most 64 letters, digits and `_`, not starting with a digit";
 
 /// Returns true for a valid name of an action or a parameter, which replies use as a tag or an attribute.
 fn is_field_name(name: &str) -> bool {

@@ -39,8 +39,10 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     for layer in &manifest.layers {
         let place = layer.referenced;
         let value = &layer.value;
-        if Mode::new(value.id.as_str()).is_err() {
-            faults.add(place, format!("invalid layer name {:?}", value.id));
+        let is_valid_id = Mode::new(value.id.as_str()).is_ok();
+        if !is_valid_id {
+            let message = format!("invalid layer name {:?}; expected {}", value.id, Mode::RULE);
+            faults.add(place, message);
         }
 
         if !ids.insert(&value.id) {
@@ -160,10 +162,11 @@ fn check_layer_names(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut
 
     let mut blocks = HashSet::new();
     for name in &value.blocks {
-        if Mode::new(name.as_str()).is_err() {
+        let is_valid_name = Mode::new(name.as_str()).is_ok();
+        if !is_valid_name {
             faults.add(
                 place,
-                format!("invalid block name {name:?}; expected a name such as `task`"),
+                format!("invalid block name {name:?}; expected {}", Mode::RULE),
             );
         } else if !blocks.insert(name) {
             faults.add(place, format!("duplicate block `{name}`"));
@@ -275,7 +278,7 @@ pub(super) fn read_texts(
             if !is_prose_file_name(file) {
                 faults.add(
                     location,
-                    format!("invalid file name {file:?}; expected a name such as `identity.md`"),
+                    format!("invalid file name {file:?}; expected a path inside the pack that ends with `.md`"),
                 );
                 continue;
             }
@@ -312,23 +315,23 @@ pub(super) fn read_texts(
                         texts.insert(name, text);
                     }
                     Ok(None) if tier == Tier::Full => {
-                        faults.add(location, format!("missing file {name}"))
+                        faults.add(location, format!("missing file `{name}`"))
                     }
                     Ok(None) => {}
                     Err(error) => faults.add_error(location, &error),
                 }
 
                 // Each file is looked up under one name per tier; most exist under one name only.
-                if texts.len() > MAX_PROSE_FILES
-                    || lookups > Tier::ALL.len() * MAX_PROSE_FILES
-                    || bytes > MAX_PROSE_BYTES
-                {
-                    faults.add(
-                        location,
-                        format!(
-                            "the pack's texts exceed {MAX_PROSE_FILES} files or {MAX_PROSE_BYTES} bytes"
-                        ),
-                    );
+                let has_too_many_files =
+                    texts.len() > MAX_PROSE_FILES || lookups > Tier::ALL.len() * MAX_PROSE_FILES;
+                if has_too_many_files {
+                    let message = format!("the pack names more than {MAX_PROSE_FILES} prose files");
+                    faults.add(location, message);
+                    return texts;
+                }
+                if bytes > MAX_PROSE_BYTES {
+                    let message = format!("the pack's prose exceeds {MAX_PROSE_BYTES} bytes");
+                    faults.add(location, message);
                     return texts;
                 }
             }
@@ -351,8 +354,8 @@ fn check_variables(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_
                 .body()
                 .find(&format!("{{{{{}}}}}", variable.name))
                 .unwrap_or(0);
-            let message = format!("{} is not a variable of the pack", variable.name);
-            let hint = format!("add {} to `variables` of the pack", variable.name);
+            let message = format!("`{}` is not a variable of the pack", variable.name);
+            let hint = format!("add `{}` to `variables` of the pack", variable.name);
             faults.error_at(text.place(offset), message, hint);
         }
     }

@@ -93,7 +93,7 @@ fn check_action(
             place,
             format!("action `{name}` is never executed: none of its modes runs `{operation}`"),
             format!(
-                "add {operation} to `after` of {}",
+                "add `{operation}` to `after` of {}",
                 list_modes(&modes_without_operation)
             ),
         );
@@ -109,7 +109,7 @@ fn check_action(
             format!(
                 "action `{name}` is refused in mode `{mode}`, which does not run `{operation}`"
             ),
-            format!("add {operation} to `after` of `{mode}`, or remove the mode from the action"),
+            format!("add `{operation}` to `after` of `{mode}`, or remove the mode from the action"),
         );
     }
 
@@ -147,7 +147,7 @@ fn check_target(
             .iter()
             .any(|pattern| matches_path(pattern, target))
     };
-    let hint = |target: &str| format!("add {target} to `updates` of `{mode}`");
+    let hint = |target: &str| format!("add `{target}` to `updates` of `{mode}`");
     let Some(target) = action.parameters.get("target") else {
         if !may_write(name) {
             faults.error(
@@ -221,7 +221,7 @@ fn check_gate(
             format!("`updates` of `{mode}` must list the files that replies may write")
         } else {
             format!(
-                "add {operation} to `after` of `{mode}`, or name an operation that the mode runs"
+                "add `{operation}` to `after` of `{mode}`, or name an operation that the mode runs"
             )
         };
 
@@ -341,7 +341,7 @@ fn check_updates(mode: &Mode, spec: &ModeSpec, place: Location, faults: &mut Fau
             format!(
                 "`updates` of mode `{mode}` has no effect: the mode does not run `files.write`"
             ),
-            format!("add files.write to `after` of `{mode}`"),
+            format!("add `files.write` to `after` of `{mode}`"),
         );
     }
 }

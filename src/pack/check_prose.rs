@@ -46,10 +46,10 @@ pub(super) fn check_prose(
 fn check_placeholders(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_>) {
     for stray in stray_placeholders(text.body()) {
         let name = stray.name;
-        let known = name == PLACEHOLDER
-            || manifest.variables.iter().any(|known| known == name)
-            || text.variables.iter().any(|known| known.name == name);
-        if stray.is_closed && !known {
+        let is_variable = name == PLACEHOLDER
+            || manifest.variables.iter().any(|variable| variable == name)
+            || text.variables.iter().any(|variable| variable.name == name);
+        if stray.is_closed && !is_variable {
             continue;
         }
 
@@ -88,16 +88,16 @@ impl<'a> ModeProse<'a> {
         places: &SearchPath,
     ) -> Self {
         let layers = manifest.layers.iter().map(|layer| &layer.value);
-        let mut found: Vec<&ProseText> = Vec::new();
+        let mut shown: Vec<&ProseText> = Vec::new();
         for layer in layers.clone() {
             let is_shown = layer.none_at.is_none_or(|none_at| tier > none_at);
             if is_shown {
                 let files = files_of(layer, mode);
-                found.extend(files.iter().filter_map(|file| text_at(texts, file, tier)));
+                shown.extend(files.iter().filter_map(|file| text_at(texts, file, tier)));
             }
         }
 
-        let mut bodies: Vec<String> = found.iter().map(|text| text.body().to_owned()).collect();
+        let mut bodies: Vec<String> = shown.iter().map(|text| text.body().to_owned()).collect();
         bodies.extend(spec.request.clone());
         if layers
             .clone()
@@ -112,7 +112,7 @@ impl<'a> ModeProse<'a> {
         Self {
             tier,
             bodies,
-            first: found.first().copied(),
+            first: shown.first().copied(),
         }
     }
 

@@ -43,7 +43,7 @@ impl ManifestRule {
             .filter_map(|(_, argument)| argument)
     }
 
-    /// Splits the condition at its `and`; empty if it cannot be parsed.
+    /// Splits the condition at its top-level `and`; empty if it cannot be parsed.
     #[must_use]
     pub fn conjuncts(&self) -> Vec<Rule> {
         self.rule.as_ref().map(Rule::conjuncts).unwrap_or_default()

@@ -82,17 +82,17 @@ impl DelimiterLines {
         delimiters.starts.sort_unstable();
         delimiters.starts.dedup();
 
-        for known in delimiters.lines.iter().chain(&delimiters.starts) {
-            let Some(first) = known.chars().next() else {
+        for delimiter in delimiters.lines.iter().chain(&delimiters.starts) {
+            let Some(first) = delimiter.chars().next() else {
                 continue;
             };
             match delimiters
                 .by_first
                 .iter_mut()
-                .find(|(known, _)| *known == first)
+                .find(|(character, _)| *character == first)
             {
-                Some((_, all)) => all.push(known.clone()),
-                None => delimiters.by_first.push((first, vec![known.clone()])),
+                Some((_, same_first)) => same_first.push(delimiter.clone()),
+                None => delimiters.by_first.push((first, vec![delimiter.clone()])),
             }
         }
 
@@ -111,10 +111,10 @@ impl DelimiterLines {
 
         // Most lines are ruled out by their first visible character.
         let lower = first.to_lowercase().next().unwrap_or(first);
-        let Some((_, known)) = self.by_first.iter().find(|(first, _)| *first == lower) else {
+        let Some((_, similar)) = self.by_first.iter().find(|(first, _)| *first == lower) else {
             return false;
         };
-        let Some(line) = normalize_if_similar(line, known) else {
+        let Some(line) = normalize_if_similar(line, similar) else {
             return false;
         };
 
@@ -147,8 +147,8 @@ fn normalize(line: &str) -> String {
     normalize_if_similar(line, &[String::new()]).unwrap_or_default()
 }
 
-/// Returns the normalized form of a line, or `None` once the line can neither equal nor start with a known delimiter.
-fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
+/// Returns the normalized form of a line; `None` if the line can neither equal nor start with one of the delimiters.
+fn normalize_if_similar(line: &str, delimiters: &[String]) -> Option<String> {
     let mut out = String::new();
     let mut has_pending_space = false;
     for c in line.chars().filter(|c| !is_invisible(*c)) {
@@ -161,9 +161,10 @@ fn normalize_if_similar(line: &str, known: &[String]) -> Option<String> {
                     out.push(' ');
                 }
                 out.extend(c.to_lowercase());
-                let can_match =
-                    |known: &String| known.starts_with(&out) || out.starts_with(known.as_str());
-                if !known.iter().any(can_match) {
+                let can_match = |delimiter: &String| {
+                    delimiter.starts_with(&out) || out.starts_with(delimiter.as_str())
+                };
+                if !delimiters.iter().any(can_match) {
                     return None;
                 }
             }

@@ -14,14 +14,14 @@ const MAX_PROBLEMS: usize = 100;
 /// Problems found so far.
 pub(super) struct Faults<'a> {
     prose: &'a Prose,
-    found: Vec<PackProblem>,
+    problems: Vec<PackProblem>,
 }
 
 impl<'a> Faults<'a> {
     pub(super) fn new(prose: &'a Prose) -> Self {
         Self {
             prose,
-            found: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -97,14 +97,14 @@ impl<'a> Faults<'a> {
         message: String,
         hint: Option<String>,
     ) {
-        let is_known = self
-            .found
+        let is_duplicate = self
+            .problems
             .iter()
-            .any(|known| known.place == place && known.message == message);
+            .any(|problem| problem.place == place && problem.message == message);
         // Errors are always kept: they decide whether the pack loads.
-        let has_room = severity == ProblemSeverity::Error || self.found.len() < MAX_PROBLEMS;
-        if has_room && !is_known {
-            self.found.push(PackProblem {
+        let has_room = severity == ProblemSeverity::Error || self.problems.len() < MAX_PROBLEMS;
+        if has_room && !is_duplicate {
+            self.problems.push(PackProblem {
                 severity,
                 place,
                 message,
@@ -125,7 +125,7 @@ impl<'a> Faults<'a> {
     pub(super) fn check_condition(
         &mut self,
         condition: &ManifestRule,
-        known: impl Fn(&str, Option<&str>) -> bool,
+        is_known: impl Fn(&str, Option<&str>) -> bool,
     ) {
         match condition.rule() {
             Err(fault) => {
@@ -143,7 +143,7 @@ impl<'a> Faults<'a> {
             }
             Ok(rule) => {
                 for (name, argument) in rule.names() {
-                    if !known(name, argument) {
+                    if !is_known(name, argument) {
                         let shown = argument
                             .map_or_else(String::new, |argument| format!("(\"{argument}\")"));
                         self.error(
@@ -157,15 +157,15 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Returns true if an error was found.
+    /// Returns true if one of the problems is an error.
     pub(super) fn has_errors(&self) -> bool {
-        self.found
+        self.problems
             .iter()
             .any(|problem| problem.severity == ProblemSeverity::Error)
     }
 
     /// Returns all problems, in the order in which they were found.
     pub(super) fn into_problems(self) -> Vec<PackProblem> {
-        self.found
+        self.problems
     }
 }

@@ -112,5 +112,7 @@ fn check_variable<E: de::Error>(
     if has_valid_start && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Ok(VariableSpec { name, required });
     }
-    Err(E::custom(format!("invalid variable name {name:?}")))
+    Err(E::custom(format!(
+        "invalid variable name {name:?}; expected letters, digits and `_`, not starting with a digit"
+    )))
 }

@@ -12,7 +12,7 @@ use crate::text::markdown::{LineKind, markdown_lines};
 /// A violated requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LintFinding {
-    /// Name of the rule.
+    /// Name of the rule, such as `placeholder`.
     pub rule: &'static str,
     /// Description of the problem.
     pub message: String,
@@ -25,12 +25,12 @@ pub struct LintFinding {
 pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
     let mut linter = TemplateLinter {
         template,
-        found: Vec::new(),
+        findings: Vec::new(),
     };
     let Some(spec) = pack.modes.get(&template.mode) else {
         let message = format!("pack `{}` has no mode `{}`", pack.name, template.mode);
         linter.report_missing("mode", message);
-        return linter.found;
+        return linter.findings;
     };
     linter.check_sections(&pack.sections);
     linter.check_placeholders(&spec.variables, &pack.variables);
@@ -44,17 +44,17 @@ pub fn lint(pack: &Pack, template: &Template) -> Vec<LintFinding> {
     linter.check_other_markers(spec);
     linter.check_ending();
 
-    linter.found
+    linter.findings
 }
 
 struct TemplateLinter<'a> {
     template: &'a Template,
-    found: Vec<LintFinding>,
+    findings: Vec<LintFinding>,
 }
 
 impl TemplateLinter<'_> {
     fn report_missing(&mut self, rule: &'static str, message: String) {
-        self.found.push(LintFinding {
+        self.findings.push(LintFinding {
             rule,
             message,
             line: None,
@@ -63,7 +63,7 @@ impl TemplateLinter<'_> {
 
     fn report_at(&mut self, rule: &'static str, message: String, offset: usize) {
         let line = Some(self.template.text.place(offset).line);
-        self.found.push(LintFinding {
+        self.findings.push(LintFinding {
             rule,
             message,
             line,
@@ -145,7 +145,7 @@ impl TemplateLinter<'_> {
 
     /// Checks that the mode's focus words are mentioned.
     fn check_focus(&mut self, words: &[String]) {
-        // Names of placeholders do not count as words of the template.
+        // Names of placeholders are ignored: they are not words of the template.
         let body: String = tokens(self.template.text.body())
             .filter_map(|token| match token {
                 Token::Text(text) => Some(text.to_lowercase()),
@@ -266,7 +266,7 @@ fn section_text<'a>(body: &'a str, title: &str) -> Option<&'a str> {
             _ => None,
         });
 
-    let (heading, _) = headings.find(|(_, found)| *found == title)?;
+    let (heading, _) = headings.find(|(_, text)| *text == title)?;
     let start_of = |index: usize| lines.get(index).map_or(body.len(), |line| line.start);
     let end = headings
         .next()

@@ -135,7 +135,7 @@ pub struct Pack {
     prompts: Option<PathBuf>,
 }
 
-/// Returns the progress of an artifact by the record of a document.
+/// Returns the progress of an artifact, as recorded in a state document.
 fn progress_of(artifact: &ArtifactSpec, key: &str, document: &StateDocument) -> ArtifactProgress {
     match document.artifacts.get(key) {
         Some(record) => artifact.progress(record),
@@ -148,7 +148,8 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// `PackNotFound` with the places searched; `PackInvalid` with every error and its place.
+    /// `NameInvalid` if the name is not valid, `PackNotFound` with the places searched, `PackInvalid` with every error
+    /// and its place.
     pub fn load(name: &str, places: &SearchPath) -> Result<Self> {
         Self::check(name, places)?.into_pack()
     }
@@ -159,7 +160,8 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// `NameInvalid`, or `PackNotFound` with the places searched. Problems of the pack are in the report.
+    /// `NameInvalid` if the name is not valid, `PackNotFound` with the places searched. Problems of the pack are in the
+    /// report.
     pub fn check(name: &str, places: &SearchPath) -> Result<PackReport> {
         // The name becomes part of a path, so it is validated before any file is read.
         let name = Mode::new(name).map_err(|_| {
@@ -167,6 +169,7 @@ impl Pack {
                 ErrorKind::NameInvalid,
                 format!("invalid pack name {name:?}"),
             )
+            .with_hint(format!("expected {}", Mode::RULE))
         })?;
         let file = format!("packs/{name}/pack.yaml");
         let Some(prose) = places.find(&file)? else {
@@ -270,12 +273,12 @@ impl Pack {
     /// `UnknownMode` with the modes of the pack.
     pub fn mode(&self, mode: &Mode) -> Result<&ModeSpec> {
         self.modes.get(mode).ok_or_else(|| {
-            let known: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
+            let names: Vec<_> = self.modes.keys().map(Mode::as_str).collect();
             Error::new(
                 ErrorKind::UnknownMode,
                 format!("pack `{}` has no mode `{mode}`", self.name),
             )
-            .with_hint(format!("known modes: {}", known.join(", ")))
+            .with_hint(format!("known modes: {}", names.join(", ")))
         })
     }
 

@@ -61,7 +61,7 @@ pub struct PackReport {
 /// A place at which a manifest names an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedOperation {
-    /// Name of the operation.
+    #[expect(missing_docs, reason = "the type says it all")]
     pub operation: OperationId,
     /// Line and column of the name.
     pub place: Place,

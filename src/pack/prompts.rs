@@ -42,8 +42,9 @@ impl Pack {
             .filter_map(|file| Mode::new(file.strip_suffix(".md")?).ok());
         let modes: IndexMap<Mode, _> = identities.map(|mode| (mode, spec.clone())).collect();
         let Some(start) = modes.keys().next().cloned() else {
-            let message = format!("no prompt such as `task-agent.md` in {}", folder.display());
-            return Err(Error::new(ErrorKind::TemplateNotFound, message));
+            let message = format!("`{}` has no prompts", folder.display());
+            return Err(Error::new(ErrorKind::TemplateNotFound, message)
+                .with_hint("a prompt is a file with the name of a mode, such as `task-agent.md`"));
         };
 
         // Of the layers with files, only those with `{mode}` in the name can be filled from the folder.

@@ -38,12 +38,30 @@ impl Faults<'_> {
                 .filter(|other| other.eq_ignore_ascii_case(alias))
                 .count()
                 > 1;
-            if !is_plain || is_taken || is_duplicate {
-                self.add(tag.referenced, format!("invalid alias of a tag: {alias:?}"));
+            let fault = if !is_plain {
+                Some("expected letters, digits and `_`")
+            } else if is_taken {
+                Some("the name is already a tag, a marker or an action")
+            } else if is_duplicate {
+                Some("another alias differs only in case")
+            } else {
+                None
+            };
+            if let Some(fault) = fault {
+                self.add(
+                    tag.referenced,
+                    format!("invalid tag alias {alias:?}: {fault}"),
+                );
             }
 
             if !is_reserved(&tag.value) && !manifest.markers.contains_key(&tag.value) {
-                self.add(tag.referenced, format!("unknown tag `{}`", tag.value));
+                self.add(
+                    tag.referenced,
+                    format!(
+                        "tag alias `{alias}` refers to the unknown tag `{}`",
+                        tag.value
+                    ),
+                );
             }
         }
     }
@@ -60,7 +78,7 @@ impl Faults<'_> {
         if !is_prose_file_name(name) {
             self.add(
                 file.referenced,
-                format!("invalid file name {name:?}; expected a name such as `repair.md`"),
+                format!("invalid file name {name:?}; expected a path inside the pack that ends with `.md`"),
             );
             return None;
         }
@@ -68,8 +86,11 @@ impl Faults<'_> {
         let found = places.find(&format!("packs/{pack}/{name}"));
         match found.and_then(|prose| prose.map(|prose| ProseText::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
-            Ok(Some(_)) => self.add(file.referenced, format!("{name} cannot use variables")),
-            Ok(None) => self.add(file.referenced, format!("missing file {name}")),
+            Ok(Some(_)) => self.add(
+                file.referenced,
+                format!("the repair text `{name}` cannot use variables"),
+            ),
+            Ok(None) => self.add(file.referenced, format!("missing file `{name}`")),
             Err(error) => self.add_error(file.referenced, &error),
         }
 

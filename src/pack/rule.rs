@@ -138,12 +138,12 @@ impl Rule {
         self.0.holds(facts)
     }
 
-    /// Splits the rule at its `and`: it holds if all of these hold.
+    /// Splits the rule at its top-level `and`: it holds if all returned rules hold.
     #[must_use]
     pub fn conjuncts(&self) -> Vec<Self> {
-        let mut found = Vec::new();
-        self.0.collect_conjuncts(&mut found);
-        found
+        let mut conjuncts = Vec::new();
+        self.0.collect_conjuncts(&mut conjuncts);
+        conjuncts
     }
 
     /// Returns the names and arguments of the facts in the rule.
@@ -170,10 +170,12 @@ impl RuleNode {
         }
     }
 
-    fn collect_conjuncts(&self, found: &mut Vec<Rule>) {
+    fn collect_conjuncts(&self, conjuncts: &mut Vec<Rule>) {
         match self {
-            Self::All(nodes) => nodes.iter().for_each(|node| node.collect_conjuncts(found)),
-            node => found.push(Rule(node.clone())),
+            Self::All(nodes) => nodes
+                .iter()
+                .for_each(|node| node.collect_conjuncts(conjuncts)),
+            node => conjuncts.push(Rule(node.clone())),
         }
     }
 
@@ -430,7 +432,7 @@ fn write_joined(f: &mut fmt::Formatter<'_>, nodes: &[RuleNode], word: &str) -> f
     f.write_str(&parts.join(word))
 }
 
-/// Returns the text of a part of a rule, in parentheses if it has parts itself.
+/// Returns the text of a part of a rule, in parentheses if the part is itself an `or` or an `and`.
 fn in_parentheses(node: &RuleNode) -> String {
     match node {
         RuleNode::Any(_) | RuleNode::All(_) => format!("({node})"),
@@ -508,7 +510,9 @@ impl<'a> RuleParser<'a> {
     fn parse_one(&mut self) -> Result<RuleNode, RuleFault> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.fault_here("the condition is nested too deeply".to_owned()));
+            return Err(self.fault_here(format!(
+                "the condition is nested more than {MAX_DEPTH} levels deep"
+            )));
         }
 
         let node = if self.take_token("not") {
@@ -614,11 +618,11 @@ impl<'a> RuleParser<'a> {
     }
 
     fn take_token(&mut self, token: &str) -> bool {
-        let found = self.peek() == token;
-        if found {
+        let is_next = self.peek() == token;
+        if is_next {
             self.advance();
         }
-        found
+        is_next
     }
 
     fn fault_here(&self, message: String) -> RuleFault {

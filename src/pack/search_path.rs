@@ -292,7 +292,7 @@ impl SearchPath {
             .collect()
     }
 
-    /// Returns true if a file exists at any place, readable or not.
+    /// Returns true if a file exists at any place, even if it cannot be read.
     pub(super) fn has(&self, name: &str) -> bool {
         self.candidates(name)
             .iter()
@@ -383,7 +383,7 @@ impl SearchPath {
                             origin: format!("{}/{name}/{file}", candidate.origin),
                             ..candidate.clone()
                         };
-                        // An unreadable file is listed, too; using it reports the reason.
+                        // An unreadable file is listed, too: the error is reported when the file is used.
                         !matches!(self.peek(&place), Ok(None))
                     };
                     names.extend(self.names_at(&candidate).into_iter().filter(contains_file));
@@ -441,7 +441,10 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
         .filter(|name| is_plain_name(name) && name.ends_with(".md"))
         .collect();
     if names.len() > MAX_ENTRIES {
-        let message = format!("{} has more than {MAX_ENTRIES} files", folder.display());
+        let message = format!(
+            "`{}` has more than {MAX_ENTRIES} Markdown files",
+            folder.display()
+        );
         return Err(Error::new(ErrorKind::FileUnusable, message));
     }
 

@@ -95,7 +95,7 @@ impl ProseText {
         self.variables
             .iter()
             .find(|variable| variable.name == name)
-            .is_none_or(|found| found.required)
+            .is_none_or(|variable| variable.required)
     }
 
     fn list_variables(&self) -> Result<Vec<VariableSpec>> {
@@ -112,13 +112,14 @@ impl ProseText {
             }
 
             if seen.len() > MAX_VARIABLES {
-                let message = format!("more than {MAX_VARIABLES} different placeholders");
+                let message =
+                    format!("the file has more than {MAX_VARIABLES} different placeholders");
                 return Err(self.invalid(message).with_place(self.place(offset)));
             }
 
             if listed.is_some_and(|list| list.iter().all(|entry| entry.value.name != name)) {
                 return Err(self
-                    .invalid(format!("{{{{{name}}}}} is not in the list of variables"))
+                    .invalid(format!("{{{{{name}}}}} is not in the list `variables`"))
                     .with_place(self.place(offset))
                     .with_hint(format!(
                         "add {name} to `variables`, or write \\{{{{{name}}}}} to send it as text"

@@ -71,7 +71,7 @@ fn pack_is_equal_from_folder_and_from_memory() {
 fn errors_of_a_pack_in_memory_have_a_location() {
     let error = Pack::from_files("greeter", [("pack.yaml", MANIFEST)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PackInvalid);
-    assert_eq!(error.message(), "missing file identity.md");
+    assert_eq!(error.message(), "missing file `identity.md`");
     let place = error.place().unwrap();
     assert_eq!(
         (place.origin.as_str(), place.line),
