@@ -69,9 +69,10 @@ impl DesignElements {
             Ok(value) => value,
             Err(error) => {
                 let message = error.to_string();
-                let message = message.split(" at line ").next().unwrap_or_default();
+                // The line in the message of serde_json is that of the code block.
+                let reason = message.split(" at line ").next().unwrap_or_default();
                 let at = line + error.line().max(1);
-                faults.push(Fault::new(at, format!("invalid JSON: {message}")));
+                faults.push(Fault::new(at, format!("invalid JSON: {reason}")));
                 return;
             }
         };

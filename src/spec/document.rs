@@ -132,17 +132,18 @@ impl Spec {
     /// not belong to any requirement.
     #[must_use]
     pub fn scenarios_of(&self, requirement: &str) -> Vec<&Scenario> {
-        let known: BTreeSet<&str> = self
+        let ids: BTreeSet<&str> = self
             .requirements
             .iter()
-            .map(|known| known.id.as_str())
+            .map(|requirement| requirement.id.as_str())
             .collect();
 
         let belongs = |scenario: &&Scenario| {
-            let words = [&scenario.title, &scenario.text].into_iter();
-            let words = words.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+            let words = [&scenario.title, &scenario.text]
+                .into_iter()
+                .flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
             let mut owners = words
-                .filter(|word| known.contains(word))
+                .filter(|word| ids.contains(word))
                 .chain(scenario.requirement.as_deref())
                 .peekable();
             owners.peek().is_none() || owners.any(|owner| owner == requirement)
@@ -178,7 +179,7 @@ fn check_requirement_list(
     let total = &head.requirements.total;
     let in_body: BTreeMap<&str, usize> = requirements
         .iter()
-        .map(|found| (found.id.as_str(), found.line))
+        .map(|requirement| (requirement.id.as_str(), requirement.line))
         .collect();
     let listed: BTreeSet<&str> = head
         .requirements
@@ -298,10 +299,12 @@ impl SpecReader<'_, '_> {
             if level == 1 && titles > 1 {
                 self.add_fault(line.number, "duplicate title; a spec has one `# Title`");
             }
-            if title.is_empty() || is_placeholder(title) {
+            if title.is_empty() {
+                self.add_fault(line.number, "this heading is empty");
+            } else if is_placeholder(title) {
                 self.add_fault(
                     line.number,
-                    "this heading is empty or still the placeholder",
+                    format!("the heading `{}` is still the placeholder", shorten(title)),
                 );
             }
 
@@ -347,7 +350,7 @@ impl SpecReader<'_, '_> {
         {
             let first = parts.first().map_or(1, |part| part.line);
             self.faults.push(
-                Fault::new(first, "no requirements")
+                Fault::new(first, "the spec has no requirements")
                     .with_hint("add one with the heading `### R1 - Title`"),
             );
         }
@@ -546,9 +549,9 @@ fn read_step(line: &str) -> Option<(&str, &str)> {
         .strip_prefix("**")?;
     let (word, text) = rest.split_once("**")?;
 
-    let known = ["WHEN", "THEN", "AND", "GIVEN", "BUT", "OR"];
-    let is_known = known
+    let keywords = ["WHEN", "THEN", "AND", "GIVEN", "BUT", "OR"];
+    let is_keyword = keywords
         .iter()
-        .any(|known| known.eq_ignore_ascii_case(word.trim_end_matches(':')));
-    is_known.then_some((word, text.trim()))
+        .any(|keyword| keyword.eq_ignore_ascii_case(word.trim_end_matches(':')));
+    is_keyword.then_some((word, text.trim()))
 }

@@ -142,7 +142,7 @@ struct FindingSection {
     prose: Option<String>,
 }
 
-/// An item of a finding.
+/// Meaning of a labelled list item of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FindingItem {
     Severity,
@@ -198,7 +198,7 @@ impl FindingSection {
     /// Returns the finding; `None` if the section is not a finding.
     fn finish(mut self, words: &FindingWords) -> Option<WrittenFinding> {
         let finding = &mut self.finding;
-        let counts = self.is_certain
+        let is_finding = self.is_certain
             || finding
                 .severity
                 .as_deref()
@@ -211,14 +211,14 @@ impl FindingSection {
                 .or(self.prose.as_deref())
                 .is_none_or(says_none)
             && finding.status.is_none();
-        if !counts || says_nothing {
+        if !is_finding || says_nothing {
             return None;
         }
 
         if finding.problem.is_none() {
             finding.problem = self.prose;
         }
-        // With a severity, an id of any form before the title counts: `SEC-1: …`.
+        // With a severity, an id of any form is allowed before the title: `SEC-1: …`.
         if finding.id.is_none()
             && let Some((id, title)) = finding
                 .title
@@ -248,9 +248,9 @@ impl FindingSection {
 
 fn append(field: &mut Option<String>, text: &str) {
     match field {
-        Some(known) => {
-            known.push('\n');
-            known.push_str(text);
+        Some(value) => {
+            value.push('\n');
+            value.push_str(text);
         }
         None => *field = Some(text.to_owned()),
     }
@@ -322,7 +322,7 @@ impl FindingReader<'_> {
         let is_earlier = self
             .earlier
             .iter()
-            .any(|known| known.eq_ignore_ascii_case(id));
+            .any(|earlier| earlier.eq_ignore_ascii_case(id));
         let status = self.find_inline_status(rest).filter(|_| is_earlier)?;
         Some(WrittenFinding {
             id: Some(id.to_owned()),
@@ -378,7 +378,7 @@ impl FindingReader<'_> {
         let is_earlier = self
             .earlier
             .iter()
-            .any(|known| known.eq_ignore_ascii_case(id));
+            .any(|earlier| earlier.eq_ignore_ascii_case(id));
         (row.severity.is_some() || (is_earlier && row.status.is_some())).then_some(row)
     }
 
@@ -397,7 +397,7 @@ impl FindingReader<'_> {
                 || self
                     .earlier
                     .iter()
-                    .any(|known| known.eq_ignore_ascii_case(word))
+                    .any(|earlier| earlier.eq_ignore_ascii_case(word))
         })
     }
 }

@@ -96,13 +96,16 @@ impl SpecFrontMatter {
         if self.version.value == 0 {
             faults.push(Fault::new(
                 line_of(&self.version),
-                "`version` must be 1 or greater",
+                "`version` is 0; expected 1 or greater",
             ));
         }
 
-        for date in [&self.created_at, &self.updated_at] {
+        for (name, date) in [
+            ("created_at", &self.created_at),
+            ("updated_at", &self.updated_at),
+        ] {
             if !is_timestamp(&date.value) {
-                let message = format!("invalid timestamp `{}`", shorten(&date.value));
+                let message = format!("invalid timestamp `{}` in `{name}`", shorten(&date.value));
                 faults.push(
                     Fault::new(line_of(date), message)
                         .with_hint("use the format 2026-01-31T12:00:00Z"),

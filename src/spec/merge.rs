@@ -39,11 +39,11 @@ struct SpecVersion<'a> {
 impl<'a> SpecVersion<'a> {
     fn from_body(body: &SpecBody<'a>) -> Self {
         let parts = body.parts();
-        let there = parts
+        let non_empty = parts
             .iter()
             .enumerate()
             .filter(|(_, part)| !part.text.is_empty());
-        let places = there
+        let places = non_empty
             .map(|(place, part)| (part.key.clone(), place))
             .collect();
         Self { parts, places }
@@ -369,12 +369,12 @@ impl<'a> SpecMerge<'a> {
             (_, wanted) => wanted.clone(),
         };
 
-        let mut places = [chosen, wanted, current].into_iter().flatten();
-        let found = places.find(|parent| merged.contains_key(parent));
-        if found.is_none() {
+        let mut candidates = [chosen, wanted, current].into_iter().flatten();
+        let parent = candidates.find(|parent| merged.contains_key(parent));
+        if parent.is_none() {
             self.add_conflict(key, "the section of this part was removed");
         }
-        found
+        parent
     }
 }
 

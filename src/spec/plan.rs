@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::front_matter::{SpecFrontMatter, line_of};
+use super::front_matter::{SpecFrontMatter, line_of, shorten};
 use super::proposal::check_proposal;
 use super::sections::{PartKind, SpecBody};
 use super::tasks::{Tasks, check_tasks, parse_reference};
@@ -46,7 +46,10 @@ pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
     if let Some((head, id)) = head.as_ref().zip(id)
         && head.id.value != id
     {
-        let message = format!("the id differs from the file name: expected `{id}`");
+        let message = format!(
+            "the id is `{}`, but the file is named `{id}.md`",
+            shorten(&head.id.value)
+        );
         faults.push(Fault::new(line_of(&head.id), message));
         faults.sort_by_key(|fault| fault.line);
     }
@@ -57,12 +60,12 @@ pub fn check_file(name: &str, text: &str) -> Vec<Fault> {
 /// its file.
 #[must_use]
 pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     for needed in [PROPOSAL_FILE, TASKS_FILE] {
         if !files.iter().any(|(name, _)| *name == needed) {
-            found.push((
+            faults.push((
                 needed.to_owned(),
-                Fault::new(1, format!("the plan has no file {needed}")),
+                Fault::new(1, format!("the plan has no `{needed}`")),
             ));
         }
     }
@@ -74,7 +77,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
     });
 
     for &(name, text) in plan {
-        found.extend(
+        faults.extend(
             check_file(name, text)
                 .into_iter()
                 .map(|fault| (name.to_owned(), fault)),
@@ -83,7 +86,7 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
         if let PlanFileKind::Spec(Some(id)) = file_kind(name)
             && specs.insert(id, requirement_ids(text)).is_some()
         {
-            found.push((
+            faults.push((
                 name.to_owned(),
                 Fault::new(1, format!("duplicate spec `{id}`")),
             ));
@@ -113,10 +116,10 @@ pub fn check_plan(files: &[(&str, &str)]) -> Vec<(String, Fault)> {
                     _ => continue,
                 };
 
-            found.push((name.to_owned(), Fault::new(task.line, message)));
+            faults.push((name.to_owned(), Fault::new(task.line, message)));
         }
     }
-    found
+    faults
 }
 
 /// Returns the requirement ids of a spec, even if it has other faults.

@@ -19,7 +19,6 @@ pub(super) struct SpecBody<'a> {
     pub(super) close: Option<usize>,
 }
 
-/// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind<'a> {
     /// Everything before the first section, including the title.
@@ -178,7 +177,7 @@ impl<'a> SpecBody<'a> {
     }
 }
 
-/// Returns the name of a part.
+/// Returns the name in a part's key, by which the versions of the part are matched.
 fn part_name(kind: PartKind<'_>, title: &str) -> String {
     match kind {
         PartKind::Preamble => "#".to_owned(),

@@ -57,7 +57,7 @@ impl Tasks {
     /// Reads a `tasks.md`. Accepts any text.
     #[must_use]
     pub fn read(text: &str) -> Self {
-        let mut found = Self::default();
+        let mut tasks = Self::default();
 
         // The open task with its indentation, and the list that may continue below it.
         let mut current: Option<(Task, usize)> = None;
@@ -72,12 +72,15 @@ impl Tasks {
 
             let checkbox = read_checkbox(&line);
 
-            if let Some((id, rest)) = checkbox.as_ref().and_then(|found| split_number(found.rest)) {
-                found.tasks.extend(current.take().map(|(task, _)| task));
+            if let Some((id, rest)) = checkbox
+                .as_ref()
+                .and_then(|checkbox| split_number(checkbox.rest))
+            {
+                tasks.tasks.extend(current.take().map(|(task, _)| task));
                 let task = Task {
                     id: id.to_owned(),
                     text: rest.to_owned(),
-                    done: checkbox.is_some_and(|found| found.done),
+                    done: checkbox.is_some_and(|checkbox| checkbox.done),
                     line: line.number,
                     block: line.text.trim_end().to_owned(),
                     ..Task::default()
@@ -96,17 +99,17 @@ impl Tasks {
                     read_detail(task, &line, list)
                 };
             } else {
-                found.tasks.extend(current.take().map(|(task, _)| task));
-                if checkbox.is_some_and(|found| !found.done) {
-                    found.unnumbered.push(line.number);
+                tasks.tasks.extend(current.take().map(|(task, _)| task));
+                if checkbox.is_some_and(|checkbox| !checkbox.done) {
+                    tasks.unnumbered.push(line.number);
                 }
             }
 
             blanks = 0;
         }
 
-        found.tasks.extend(current.map(|(task, _)| task));
-        found
+        tasks.tasks.extend(current.map(|(task, _)| task));
+        tasks
     }
 
     /// Returns the tasks that are not done, in document order.
@@ -199,7 +202,9 @@ pub fn check_tasks(text: &str) -> Vec<Fault> {
     let read = Tasks::read(text);
     let mut faults = Vec::new();
     if read.tasks.is_empty() {
-        faults.push(Fault::new(1, "no tasks").with_hint("write tasks as `- [ ] 1.1 text`"));
+        faults.push(
+            Fault::new(1, "the file has no tasks").with_hint("write tasks as `- [ ] 1.1 text`"),
+        );
     }
 
     for &line in &read.unnumbered {
@@ -279,9 +284,9 @@ pub fn tick(text: &str, ids: &[&str]) -> String {
     let mut copied = 0;
 
     for line in markdown_lines(text, 1) {
-        let open = read_checkbox(&line).filter(|found| !found.done);
+        let open = read_checkbox(&line).filter(|checkbox| !checkbox.done);
         if open
-            .and_then(|found| split_number(found.rest))
+            .and_then(|checkbox| split_number(checkbox.rest))
             .is_some_and(|(id, _)| ids.contains(id))
         {
             // The space in the brackets of `- [ ]` is 3 bytes after the indentation.
@@ -376,8 +381,7 @@ impl Task {
             |c: char| c == ',' || (field != TaskField::Files && (c.is_whitespace() || c == ';'));
         let values = values
             .split(is_separator)
-            .map(|value| value.trim().trim_matches('`').trim());
-        let values = values
+            .map(|value| value.trim().trim_matches('`').trim())
             .filter(|value| !matches!(*value, "" | "-" | "none" | "None"))
             .map(str::to_owned);
 

@@ -227,11 +227,11 @@ fn plan_is_checked_as_a_whole() {
     };
     assert_eq!(
         printed(&whole[..1]),
-        ["tasks.md:1: the plan has no file tasks.md"]
+        ["tasks.md:1: the plan has no `tasks.md`"]
     );
     assert_eq!(
         printed(&whole[1..]),
-        ["proposal.md:1: the plan has no file proposal.md"]
+        ["proposal.md:1: the plan has no `proposal.md`"]
     );
 
     // The report of a later phase is not part of a plan.
@@ -252,7 +252,7 @@ fn plan_is_checked_as_a_whole() {
 
     let renamed = [whole[0], ("specs/log-in.md", &login), ("tasks.md", TASKS)];
     let expected = [
-        "specs/log-in.md:2: the id differs from the file name: expected `log-in`",
+        "specs/log-in.md:2: the id is `login`, but the file is named `log-in.md`",
         "tasks.md:3: `1.1` names spec `login`, which is not in the plan",
     ];
     assert_eq!(printed(&renamed), expected);
@@ -269,7 +269,7 @@ fn file_is_checked_by_its_kind() {
     assert_eq!(check_file("agentd/specs/login.md", &login()), []);
     assert_eq!(
         check_file("agentd/specs/tasks.md", &login())[0].message,
-        "the id differs from the file name: expected `tasks`"
+        "the id is `login`, but the file is named `tasks.md`"
     );
     assert_eq!(check_file("elsewhere/any.md", &login()), []);
     assert_eq!(check_file("agentd/changes/x/tasks.md", TASKS), []);

@@ -82,7 +82,7 @@ fn problems_are_reported_with_file_and_line() {
     project.write("agentd/changes/a/specs/log-in.md", login());
     let run = project.run(&["spec", "check"]);
     let expected = "agentd/specs/login.md:9: `total` is 3, but the body has 2 requirements\n\
-                    agentd/changes/a/specs/log-in.md:2: the id differs from the file name: expected `log-in`\n";
+                    agentd/changes/a/specs/log-in.md:2: the id is `login`, but the file is named `log-in.md`\n";
     assert_eq!((run.code, run.stdout.as_str()), (1, expected));
 
     let run = project.run(&[

@@ -316,7 +316,7 @@ fn empty_result_conflicts() {
     );
     assert_eq!(
         conflicts(Some(&base), Some(&first), &second),
-        ["login: after the merge: no requirements"]
+        ["login: after the merge: the spec has no requirements"]
     );
 }
 
