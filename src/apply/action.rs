@@ -18,7 +18,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
         return Err(format!("not allowed in mode `{mode}`"));
     };
     if !used.available {
-        return Err("not available yet".to_owned());
+        return Err("the action is not available yet".to_owned());
     }
     let Some(operation) = &used.operation else {
         return Err("the pack defines no operation for this action".to_owned());
@@ -48,7 +48,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
     Ok(effect(target, content))
 }
 
-/// Returns the parameters of the operation. A parameter that the action leaves out is left out, too.
+/// Returns the parameters of the operation. A parameter that the action omits is omitted, too.
 fn operation_input(used: &ActionUse, action: &Action) -> Map<String, Value> {
     used.with
         .iter()

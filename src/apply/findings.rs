@@ -43,7 +43,7 @@ pub fn collect_findings(
     written: Vec<WrittenFinding>,
     earlier: &[Finding],
 ) -> Vec<Finding> {
-    let mut known: IndexMap<String, Statements<'_>> = earlier
+    let mut by_id: IndexMap<String, Statements<'_>> = earlier
         .iter()
         .filter(|finding| finding.is_open())
         .map(|finding| {
@@ -64,21 +64,21 @@ pub fn collect_findings(
     for finding in written {
         let written_id = finding.id.clone().filter(|id| !id_key(id).is_empty());
         let id = written_id.unwrap_or_else(|| {
-            let is_free = |id: &String| !known.contains_key(id) && !used_ids.contains(id);
+            let is_free = |id: &String| !by_id.contains_key(id) && !used_ids.contains(id);
             (1_u64..)
                 .map(|number| format!("F{number}"))
                 .find(is_free)
                 .unwrap_or_default()
         });
 
-        let statements = known.entry(id_key(&id)).or_default();
+        let statements = by_id.entry(id_key(&id)).or_default();
         statements.written.push(WrittenFinding {
             id: Some(id),
             ..finding
         });
     }
 
-    let mut findings: Vec<Finding> = known
+    let mut findings: Vec<Finding> = by_id
         .into_values()
         .filter_map(|statements| statements.into_finding(words))
         .collect();
@@ -103,7 +103,11 @@ pub struct JoinedFindings {
 /// reviewers number independently; the later one gets a new id.
 #[must_use]
 pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFindings {
-    let is_earlier = |id: &str| earlier.iter().any(|known| id_key(&known.id) == id_key(id));
+    let is_earlier = |id: &str| {
+        earlier
+            .iter()
+            .any(|finding| id_key(&finding.id) == id_key(id))
+    };
 
     let mut joined: IndexMap<String, Finding> = IndexMap::new();
     let mut renamed = Vec::new();
@@ -114,9 +118,9 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
         for finding in *findings {
             let id = id_key(&finding.id);
             match joined.get_mut(&id) {
-                Some(known) if is_earlier(&id) => {
-                    known.severity = known.severity.max(finding.severity);
-                    known.status = less_settled(known.status, finding.status);
+                Some(joined_finding) if is_earlier(&id) => {
+                    joined_finding.severity = joined_finding.severity.max(finding.severity);
+                    joined_finding.status = less_settled(joined_finding.status, finding.status);
                 }
                 Some(_) => {
                     let is_free = |id: &String| {
@@ -193,7 +197,7 @@ impl Statements<'_> {
                 .any(|is_settled| is_settled == settled)
         };
 
-        // An unknown status word counts as not settled, so it contradicts a statement that settles the finding.
+        // An unknown status word means not settled, so it contradicts a statement that settles the finding.
         let is_settled = has_statement(true) && !has_statement(false);
         let is_described = written
             .iter()
@@ -215,8 +219,8 @@ impl Statements<'_> {
         let (file, line) = match place {
             Some((file, line)) => (file, written_line.or(line)),
             None => (
-                earlier.and_then(|known| known.file.clone()),
-                written_line.or(earlier.and_then(|known| known.line)),
+                earlier.and_then(|finding| finding.file.clone()),
+                written_line.or(earlier.and_then(|finding| finding.line)),
             ),
         };
 
@@ -224,7 +228,7 @@ impl Statements<'_> {
             .map(|id| id.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
         Some(Finding {
             id: earlier
-                .map(|known| known.id.clone())
+                .map(|finding| finding.id.clone())
                 .or(id)
                 .unwrap_or_default(),
             severity,
@@ -233,12 +237,12 @@ impl Statements<'_> {
             line,
             place_found: None,
             title: first(|finding| &finding.title)
-                .or_else(|| earlier.and_then(|known| known.title.clone())),
+                .or_else(|| earlier.and_then(|finding| finding.title.clone())),
             problem: first(|finding| &finding.problem)
-                .or_else(|| earlier.map(|known| known.problem.clone()))
+                .or_else(|| earlier.map(|finding| finding.problem.clone()))
                 .unwrap_or_default(),
             remedy: first(|finding| &finding.remedy)
-                .or_else(|| earlier.and_then(|known| known.remedy.clone())),
+                .or_else(|| earlier.and_then(|finding| finding.remedy.clone())),
             status,
         })
     }
@@ -255,14 +259,13 @@ fn worst_severity(
         .iter()
         .filter_map(|finding| finding.severity.as_deref())
         .map(|text| {
-            words
-                .known_severity(text)
-                .map_or((FindingSeverity::Major, Some(text.to_owned())), |known| {
-                    (known, None)
-                })
+            words.known_severity(text).map_or(
+                (FindingSeverity::Major, Some(text.to_owned())),
+                |severity| (severity, None),
+            )
         });
 
-    let before = earlier.map(|known| (known.severity, known.severity_word.clone()));
+    let before = earlier.map(|finding| (finding.severity, finding.severity_word.clone()));
     stated
         .chain(before)
         .max_by_key(|(severity, _)| *severity)
@@ -436,7 +439,7 @@ mod tests {
     proptest! {
         #[test]
         fn adding_an_open_finding_never_makes_a_result_milder(
-            // A finding without a severity counts as major until another statement with the same id has one.
+            // A finding without a severity is major until another statement with the same id has one.
             first in prop::collection::vec(any_written().prop_filter("rated", |f| f.severity.is_some()), 0..5),
             second in prop::collection::vec(any_written().prop_filter("rated", |f| f.severity.is_some()), 0..5),
             mut added in any_written(),

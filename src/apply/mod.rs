@@ -209,10 +209,9 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
 
-    let settled =
+    let is_settled =
         progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
-    let is_open = state.ended.is_none() && progress.questions.is_empty() && !state.is_held;
-    if !settled || !is_open {
+    if !is_settled || state.ended.is_some() || !progress.questions.is_empty() {
         return Ok(None);
     }
 
@@ -249,19 +248,19 @@ fn turn_result(spec: &ModeSpec, state: &State) -> TurnResult {
 
 /// Returns the operation whose evidence overrules the reply's result, and the worse result; `None` if no evidence does.
 ///
-/// Evidence never improves a result. If several results of the evidence are worse than the reply's, the worst counts.
+/// Evidence never improves a result. If several results of the evidence are worse than the reply's, the worst is returned.
 #[must_use]
 pub fn overruled_by<'a>(
     spec: &'a ModeSpec,
     reply_result: TurnResult,
     results: &BTreeMap<OperationId, StepResult>,
 ) -> Option<(&'a OperationId, TurnResult)> {
-    let found = spec.evidence.iter().filter_map(|(operation, rules)| {
+    let evidence = spec.evidence.iter().filter_map(|(operation, rules)| {
         let result = rules.get(results.get(operation)?.result.as_ref()?)?;
         Some((operation, *result))
     });
     let mut worst = None;
-    for (operation, result) in found {
+    for (operation, result) in evidence {
         if severity(result) > severity(worst.map_or(reply_result, |(_, worst)| worst)) {
             worst = Some((operation, result));
         }
@@ -269,7 +268,7 @@ pub fn overruled_by<'a>(
     worst
 }
 
-/// Returns the severity of a result for comparison. A failure counts as `NEEDS_REVISION`.
+/// Returns the severity of a result for comparison. A failure is as severe as `NEEDS_REVISION`.
 fn severity(result: TurnResult) -> Option<ReviewResult> {
     match result {
         TurnResult::Verdict(verdict) => Some(verdict),
@@ -378,12 +377,12 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
 /// Returns the detail of the first result of the previous mode that requires the user's approval; `None` if there is none.
 fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
     let results = &state.left.as_ref()?.results;
-    let found = spec.needs_person.iter().find_map(|(operation, word)| {
+    let decisive = spec.needs_person.iter().find_map(|(operation, outcome)| {
         results
             .get(operation)
-            .filter(|found| found.result.as_ref() == Some(word))
+            .filter(|result| result.result.as_ref() == Some(outcome))
     })?;
-    Some(found.detail.clone())
+    Some(decisive.detail.clone())
 }
 
 /// Returns the event that follows from the user's decision. The caller records the decision after this event.

@@ -15,7 +15,10 @@ const FOREIGN_FOLDERS: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
 
 /// Returns the reason why a path may not be edited; `None` if it may.
 pub(super) fn find_path_fault(path: &str) -> Option<String> {
-    if path.len() > MAX_PATH_BYTES || !path.split('/').all(is_portable_name) {
+    if path.len() > MAX_PATH_BYTES {
+        return Some(format!("the target is longer than {MAX_PATH_BYTES} bytes"));
+    }
+    if !path.split('/').all(is_portable_name) {
         return Some("the target is not a plain path inside the project".to_owned());
     }
 
