@@ -178,7 +178,8 @@ impl PromptAssembler {
     ///
     /// # Errors
     ///
-    /// `UnknownMode`, or `BudgetTooSmall` with the numbers.
+    /// `UnknownMode` if the pack does not have the mode; `BudgetTooSmall`, with the numbers of tokens, if the prompt does
+    /// not fit; errors of the knowledge base.
     pub fn assemble(
         &self,
         config: &AssemblyConfig,

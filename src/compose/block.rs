@@ -7,7 +7,7 @@ use super::{ItemLimits, SourcedItem};
 use crate::models::{ConversationTurn, KnowledgeEntry, PromptPart, SectionVisibility, Tier};
 use crate::pack::Layer;
 
-/// An entry of the prompt.
+/// A block or an elastic sequence of the prompt.
 pub(super) enum PromptEntry<'a> {
     /// A block, included as one of its variants or omitted.
     Block(PromptBlock<'a>),

@@ -120,7 +120,7 @@ fn longest_prose(pack: &Pack, layer: &Layer, mode: &Mode, tier: Tier) -> Result<
         let joined = parts.join("\n\n");
         if longest
             .as_ref()
-            .is_none_or(|known| known.len() < joined.len())
+            .is_none_or(|longest| longest.len() < joined.len())
         {
             longest = Some(joined);
         }

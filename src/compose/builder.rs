@@ -129,14 +129,15 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// `TemplateNotFound` for any other name; `MissingVariable` if the builder is strict.
+    /// `TemplateNotFound` for any other name; `MissingVariable` if the builder is strict and a mandatory variable has no
+    /// value.
     pub fn set_identity(&mut self, name: &str, variables: Variables) -> Result<&mut Self> {
         let mode = Mode::new(name).map(|name| self.pack.resolved(&name)).ok();
         let Some(mode) = mode.filter(|mode| self.pack.modes.contains_key(mode)) else {
-            let known: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
+            let names: Vec<&str> = self.pack.modes.keys().map(Mode::as_str).collect();
             let message = format!("unknown identity `{name}` in pack `{}`", self.pack.name);
             return Err(Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("known identities: {}", known.join(", "))));
+                .with_hint(format!("known identities: {}", names.join(", "))));
         };
 
         let before = self.identity.replace((mode, variables));
@@ -280,7 +281,7 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// `MissingVariable` if the builder is strict.
+    /// `MissingVariable` if the builder is strict and a mandatory variable has no value.
     pub fn build(&self) -> Result<(String, Vec<Value>)> {
         Ok((self.build_task_prompt()?, self.tools.clone()))
     }
@@ -332,10 +333,11 @@ impl<'m> PromptBuilder<'m> {
     ///
     /// # Errors
     ///
-    /// `TemplateNotFound`; `MissingVariable` if the builder is strict.
+    /// `TemplateNotFound` for an unknown name; `MissingVariable` if the builder is strict and a mandatory variable has no
+    /// value.
     pub fn render_template(&self, name: &str, variables: &Variables) -> Result<String> {
         let text = self.template(name).ok_or_else(|| {
-            let known: Vec<&str> = self
+            let names: Vec<&str> = self
                 .pack
                 .texts
                 .keys()
@@ -343,7 +345,7 @@ impl<'m> PromptBuilder<'m> {
                 .collect();
             let message = format!("unknown template `{name}` in pack `{}`", self.pack.name);
             Error::new(ErrorKind::TemplateNotFound, message)
-                .with_hint(format!("known templates: {}", known.join(", ")))
+                .with_hint(format!("known templates: {}", names.join(", ")))
         })?;
         layers::render_text(&self.pack, text, variables, self.missing_policy())
     }

@@ -66,7 +66,7 @@ impl Counter {
         self
     }
 
-    /// Counts a text.
+    /// Counts the tokens of a prompt, including the base cost of its call.
     #[must_use]
     pub fn count(&self, text: &str) -> Count {
         let TokenizerSpec { kind, base, .. } = self.tokenizer;

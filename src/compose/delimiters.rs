@@ -21,7 +21,7 @@ pub(super) struct Delimiters<'a> {
     /// Separator of layers.
     pub(super) separator: &'a str,
     /// Delimiter lines of the pack.
-    known: &'a DelimiterLines,
+    pack_lines: &'a DelimiterLines,
     /// First line of the system template, if that is a heading.
     heading: Option<String>,
     /// Tags that only the pack may write.
@@ -47,7 +47,7 @@ impl<'a> Delimiters<'a> {
         ];
         let tags = pack_tags
             .into_iter()
-            .filter(|(pack_tags, _)| *pack_tags)
+            .filter(|(is_used, _)| *is_used)
             .map(|(_, tag)| tag)
             .collect();
 
@@ -55,7 +55,7 @@ impl<'a> Delimiters<'a> {
             format,
             expands: expands.to_vec(),
             separator: &pack.separator,
-            known: &pack.delimiters,
+            pack_lines: &pack.delimiters,
             heading,
             tags,
         }
@@ -124,7 +124,7 @@ impl<'a> Delimiters<'a> {
 
             let end = at + length.unwrap_or(value.len() - at);
             let line = value[at..end].trim_matches(is_line_end);
-            if self.known.matches(line)
+            if self.pack_lines.matches(line)
                 || self
                     .heading
                     .as_deref()

@@ -177,7 +177,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
             if let Some(by) = stopped {
                 self.entry_fits[index]
                     .why
-                    .get_or_insert_with(|| format!("comes after {by}, which did not fit"));
+                    .get_or_insert_with(|| format!("comes after `{by}`, which did not fit"));
                 continue;
             }
 
@@ -193,14 +193,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
             let extra = raised.saturating_sub(current);
             if extra > left {
-                let name = if block.variants.len() > 1 {
-                    block.variants[variant].tier.name()
+                let needed = if block.variants.len() > 1 {
+                    let tier = block.variants[variant].tier.name();
+                    format!("the {tier} tier needs {extra} more tokens")
                 } else {
-                    "whole"
+                    format!("the block needs {extra} tokens")
                 };
-                self.entry_fits[index].why = Some(format!(
-                    "{name} needs {extra} more tokens, but only {left} are left"
-                ));
+                self.entry_fits[index].why = Some(format!("{needed}, but only {left} are left"));
                 stopped = Some(&block.id);
                 self.is_cut = true;
                 continue;
@@ -310,13 +309,13 @@ impl<'a, 'e> Fitter<'a, 'e> {
                 entry_fit.why = Some(if let Some(percent) = percent_kept {
                     format!("truncated to {percent} % to keep its start stable for some turns")
                 } else if limit == 0 {
-                    format!("none at {} tier", tier.name())
+                    format!("no items at the {} tier", tier.name())
                 } else if taken == limit && limit < elastic.len() {
                     format!("limited to {limit} items")
                 } else if room < left {
-                    format!("layer limit: {} tokens", elastic.cap)
+                    format!("the layer is limited to {} tokens", elastic.cap)
                 } else {
-                    format!("{left} tokens were left")
+                    format!("only {left} tokens were left")
                 });
 
                 self.is_cut |= taken < limit;

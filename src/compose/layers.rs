@@ -35,7 +35,7 @@ pub(super) struct PromptInputs<'a> {
     pub(super) history: &'a [ConversationTurn],
     /// Number of turns before the first of `history`.
     pub(super) history_start: usize,
-    /// Gates that people skipped, in order.
+    /// Risks of the gates that the user skipped, in order.
     pub(super) risks: &'a [String],
 }
 
@@ -117,11 +117,11 @@ pub(super) fn fill_layers<'a>(
             variables: filler.variables,
             absent,
         }),
-        Some(given) => Err(missing_layer_error(pack, given)),
+        Some(unplaced) => Err(missing_layer_error(pack, unplaced)),
     }
 }
 
-/// Adds the shorter rungs of every block, for a prompt that does not fit at its full length.
+/// Adds the shorter variants of every block, for a prompt that does not fit at its full length.
 pub(super) fn add_shorter_variants<'a>(
     entries: &mut [PromptEntry<'a>],
     pack: &'a Pack,
@@ -269,7 +269,7 @@ impl<'a> LayerFiller<'a, '_> {
     /// Returns the reason why a layer has no content.
     fn explain_absence(&self, layer: &Layer) -> String {
         if layer.none_at.is_some_and(|none| self.tier <= none) {
-            return format!("none at {} tier", self.tier.name());
+            return format!("empty at the {} tier", self.tier.name());
         }
 
         if layer
@@ -315,7 +315,7 @@ impl<'a> LayerFiller<'a, '_> {
 
         let text = &found.template.text;
         if found.template.mode != *mode {
-            let message = format!("{} is not a template of mode `{mode}`", text.name);
+            let message = format!("`{}` is not a template of mode `{mode}`", text.name);
             return Err(Error::new(ErrorKind::TemplateInvalid, message));
         }
 
@@ -497,7 +497,7 @@ impl<'a> LayerFiller<'a, '_> {
             self.escape_value(value)
         })?;
         for used in uses {
-            if self.variables.iter().all(|known| known.name != used.name) {
+            if self.variables.iter().all(|listed| listed.name != used.name) {
                 if !self.has_warned
                     && used.required
                     && used.bytes.is_none()
@@ -736,7 +736,7 @@ pub(super) fn fill_layer_text(
     layer: &str,
     request: &PromptRequest,
 ) -> Result<Option<String>> {
-    let Some(layer) = pack.layers.iter().find(|known| known.id == layer) else {
+    let Some(layer) = pack.layers.iter().find(|candidate| candidate.id == layer) else {
         return Ok(None);
     };
     let document = StateDocument::default();

@@ -6,8 +6,8 @@ use crate::pack::{Layer, Pack, SearchPath};
 
 /// Returns the error for a context item that no layer of the pack takes. Its hint has the layer's condition, or else the
 /// shipped packs that take such items.
-pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
-    let kind = given.item.kind();
+pub(super) fn missing_layer_error(pack: &Pack, unplaced: &SourcedItem) -> Error {
+    let kind = unplaced.item.kind();
     let items = format!("{}s", kind.element());
     let takes_items = |layer: &&Layer| layer.holds.context_kind() == Some(kind);
     let condition = pack
@@ -17,11 +17,11 @@ pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
         .and_then(|layer| layer.when.as_ref());
 
     let name = &pack.name;
-    let item = given.item.name();
+    let item = unplaced.item.name();
     if let Some(condition) = condition {
         let message = format!("cannot add `{item}`: pack `{name}` takes no {items} here");
         let hint = format!(
-            "leave it out; the pack takes {items} when {}",
+            "omit it; the pack takes {items} only if {}",
             condition.text()
         );
         return Error::new(ErrorKind::PromptInvalid, message).with_hint(hint);
@@ -38,7 +38,7 @@ pub(super) fn missing_layer_error(pack: &Pack, given: &SourcedItem) -> Error {
         .collect();
     let message = format!("cannot add `{item}`: pack `{name}` has no layer for {items}");
     Error::new(ErrorKind::PromptInvalid, message).with_hint(format!(
-        "leave it out, or use a pack that takes {items}, such as {}",
+        "omit it, or use a pack that takes {items}: {}",
         others.join(", ")
     ))
 }

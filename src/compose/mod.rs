@@ -66,7 +66,10 @@ use layers::PromptInputs;
 ///
 /// # Errors
 ///
-/// `UnknownMode`, `TemplateNotFound`, `MissingVariable`, `PromptInvalid`, or `BudgetTooSmall` with the numbers.
+/// `UnknownMode` if the pack does not have the mode, `TemplateNotFound` if a layer needs a template that the request
+/// lacks, `MissingVariable` if a mandatory variable has no value, `PromptInvalid` if the instructions are empty or the
+/// pack has no layer for a context item, `ToolsInvalid` if a tool is invalid, and `BudgetTooSmall`, with the numbers, if
+/// the prompt does not fit.
 pub fn compose(pack: &Pack, state: &State, request: &PromptRequest) -> Result<Draft> {
     let mode = state.mode.as_ref().unwrap_or(&pack.start);
     pack.mode(mode)?;

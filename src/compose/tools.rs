@@ -15,21 +15,19 @@ use crate::text::json_schema::{SchemaDraft, check_schema};
 pub fn check_tools(tools: &[Value]) -> Result<()> {
     let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {
-        let place = || format!("tool {}", index + 1);
+        let number = index + 1;
         let invalid = |message: String| Err(Error::new(ErrorKind::ToolsInvalid, message));
 
         // Some vendors wrap the definition in `function`.
         let tool = tool.get("function").unwrap_or(tool);
-        let Some(name) = tool
-            .get("name")
-            .and_then(Value::as_str)
-            .filter(|name| is_tool_name(name))
-        else {
-            return invalid(format!(
-                "{} has no valid name; use letters, digits, `_` and `-`",
-                place()
-            ));
+        let Some(name) = tool.get("name").and_then(Value::as_str) else {
+            return invalid(format!("tool {number} has no name"));
         };
+        if !is_tool_name(name) {
+            return invalid(format!(
+                "tool {number} has the invalid name {name:?}; expected 1 to 64 letters, digits, `_` and `-`"
+            ));
+        }
         if !names.insert(name) {
             return invalid(format!("duplicate tool `{name}`"));
         }
@@ -42,7 +40,7 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return invalid(format!(
-                "the parameters of tool `{name}` must be of type object"
+                "the parameters of tool `{name}` must have the type `object`"
             ));
         }
 

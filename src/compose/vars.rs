@@ -55,7 +55,7 @@ impl<'a> PlaceholderValues<'a> {
         let text_value = self
             .text_values
             .iter()
-            .find(|(known, _)| *known == name)
+            .find(|(variable, _)| *variable == name)
             .map(|(_, value)| value);
         let foreign = text_value.or_else(|| self.request_values.get(name));
         let pack = || {
@@ -71,7 +71,7 @@ impl<'a> PlaceholderValues<'a> {
 }
 
 /// Returns a text of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows verdicts
-/// in the only form that is accepted.
+/// in the only valid form.
 pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, str> {
     match nonce {
         Some(nonce) if text.contains(REVIEW_TAG) => {
@@ -152,12 +152,12 @@ pub(super) fn fill_placeholders(
             .unwrap_or(0);
         let (message, hint) = if without_value.len() == 1 {
             (
-                format!("variable {first} has no value"),
+                format!("variable `{first}` has no value"),
                 "set a value, or mark the variable `required: false` in the front matter",
             )
         } else {
             (
-                format!("variables {} have no value", without_value.join(", ")),
+                format!("variables `{}` have no value", without_value.join("`, `")),
                 "set values, or mark the variables `required: false` in the front matter",
             )
         };
@@ -219,8 +219,9 @@ fn escape_closing_tags<'a>(value: &'a str, tags: &HashSet<String>) -> Cow<'a, st
         let name = tag_name(rest.strip_prefix('/').unwrap_or(rest));
         let closes = rest.starts_with('/') && tags.contains(&name.to_lowercase());
         // At the end of a value, the following text of the template may complete the tag.
-        let unfinished = rest.is_empty() || (rest.starts_with('/') && rest.len() == name.len() + 1);
-        if closes || unfinished {
+        let is_unfinished =
+            rest.is_empty() || (rest.starts_with('/') && rest.len() == name.len() + 1);
+        if closes || is_unfinished {
             out.push_str(&value[copied..=at]);
             out.push('\\');
             copied = at + 1;
@@ -263,7 +264,7 @@ fn estimate_filled_bytes(template: &str, values: &Variables) -> usize {
 
 /// Logs that a variable has no value.
 pub(super) fn warn_missing(name: &str) {
-    log::warn!("{name} has no value; the prompt has a note in its place");
+    log::warn!("variable `{name}` has no value; the prompt shows a notice instead");
 }
 
 fn missing_notice(name: &str) -> String {

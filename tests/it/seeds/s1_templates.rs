@@ -389,7 +389,7 @@ fn interface_inject_variables() {
     assert!(text.starts_with("1 [Context not provided: TASKS"), "{text}");
     assert_eq!(
         log,
-        ["WARN: TASKS has no value; the prompt has a note in its place"]
+        ["WARN: variable `TASKS` has no value; the prompt shows a notice instead"]
     );
 }
 
@@ -449,7 +449,8 @@ fn scenario_variable_injection_during_template_loading() {
 
     let run = project.run(&["prompt", "plan", "x", "--json"]);
     assert!(
-        run.stderr.contains("warning: PROJECT_CONTEXT has no value"),
+        run.stderr
+            .contains("warning: variable `PROJECT_CONTEXT` has no value"),
         "{}",
         run.stderr
     );
@@ -474,7 +475,7 @@ fn scenario_variable_injection_strict_and_optional() {
         3,
         &[
             "MissingVariable",
-            "TASKS has no value",
+            "variable `TASKS` has no value",
             "templates/system/BASE-plan.md:2:3",
         ],
     );

@@ -144,7 +144,7 @@ fn floors_and_caps_are_respected() {
         .unwrap()
         .why
         .clone();
-    assert_eq!(why.as_deref(), Some("layer limit: 500 tokens"));
+    assert_eq!(why.as_deref(), Some("the layer is limited to 500 tokens"));
 }
 
 /// Cut to 85 %, the history keeps the same start for several turns.
