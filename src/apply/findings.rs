@@ -114,6 +114,7 @@ pub fn join_findings(reviewers: &[&[Finding]], earlier: &[Finding]) -> JoinedFin
     for findings in reviewers {
         let reviewer_ids: Vec<String> =
             findings.iter().map(|finding| id_key(&finding.id)).collect();
+
         let mut new_ids = Vec::new();
         for finding in *findings {
             let id = id_key(&finding.id);

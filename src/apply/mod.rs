@@ -211,7 +211,8 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
 
     let is_settled =
         progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
-    if !is_settled || state.ended.is_some() || !progress.questions.is_empty() {
+    let is_open = state.ended.is_none() && progress.questions.is_empty() && !state.is_held;
+    if !is_settled || !is_open {
         return Ok(None);
     }
 

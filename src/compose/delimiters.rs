@@ -37,7 +37,7 @@ impl<'a> Delimiters<'a> {
         expands: &[PromptExpansion],
     ) -> Self {
         let first =
-            template.and_then(|found| found.template.text.body().trim_start().lines().next());
+            template.and_then(|template| template.template.text.body().trim_start().lines().next());
         let heading = first
             .filter(|line| line.starts_with('#'))
             .map(str::to_owned);

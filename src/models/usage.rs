@@ -111,6 +111,7 @@ impl BudgetLimits {
         let exceeded_cap = |cap: Option<u64>, used: u64, more: u64| {
             cap.filter(|cap| used.saturating_add(more) > *cap)
         };
+
         if let Some(cap) = exceeded_cap(self.turns, spent.turns, u64::from(is_new_turn)) {
             let used = spent.turns;
             return Some(format!(
@@ -119,6 +120,7 @@ impl BudgetLimits {
                 was(used)
             ));
         }
+
         if let Some(cap) = exceeded_cap(self.seconds, spent.seconds, 1) {
             let used = spent.seconds;
             return Some(format!(
@@ -127,6 +129,7 @@ impl BudgetLimits {
                 was(used)
             ));
         }
+
         if let Some(cap) = exceeded_cap(self.tokens, spent.amount.tokens, reserve.tokens) {
             let used = spent.amount.tokens;
             return Some(format!(
@@ -136,6 +139,7 @@ impl BudgetLimits {
                 reserve.tokens
             ));
         }
+
         let cap = exceeded_cap(
             self.micro_dollars,
             spent.amount.micro_dollars,

@@ -133,6 +133,7 @@ fn first_paragraph(readme: &str) -> Option<String> {
     let is_prose = |text: &&str| {
         text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '*' | '"'))
     };
+
     let normal = readme.replace("\r\n", "\n");
     let without_heading = |text: &'_ str| {
         let lines = text

@@ -149,11 +149,11 @@ impl Operations {
     ///
     /// `UnknownOperation` if it is not registered, or only acts; the hint lists the inspecting operations.
     pub fn find_inspect(&self, name: &str) -> Result<&dyn Inspect> {
-        let found = self
+        let operation = self
             .inspecting
             .iter()
             .find(|operation| operation.id().as_str() == name);
-        if let Some(operation) = found {
+        if let Some(operation) = operation {
             return Ok(operation.as_ref());
         }
 
@@ -172,11 +172,11 @@ impl Operations {
     ///
     /// `UnknownOperation` if it is not registered, or only inspects; the hint lists the acting operations.
     pub fn find_act(&self, name: &str) -> Result<&dyn Act> {
-        let found = self
+        let operation = self
             .acting
             .iter()
             .find(|operation| operation.id().as_str() == name);
-        if let Some(operation) = found {
+        if let Some(operation) = operation {
             return Ok(operation.as_ref());
         }
 

@@ -338,8 +338,8 @@ impl Faults<'_> {
         let Some((_, first)) = manifest.actions.first() else {
             return IndexMap::new();
         };
-        let found = places.find(&format!("packs/{pack}/actions.yaml"));
-        let read = found.and_then(|prose| {
+        let prose = places.find(&format!("packs/{pack}/actions.yaml"));
+        let read = prose.and_then(|prose| {
             prose
                 .map(|prose| actions::parse_actions(&prose.text, &prose.origin))
                 .transpose()

@@ -303,8 +303,8 @@ pub(super) fn read_texts(
                 }
 
                 lookups += 1;
-                let found = places.find(&format!("packs/{pack}/{name}"));
-                match found.and_then(|prose| {
+                let prose = places.find(&format!("packs/{pack}/{name}"));
+                match prose.and_then(|prose| {
                     prose
                         .map(|prose| ProseText::read(&name, &prose))
                         .transpose()

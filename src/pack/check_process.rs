@@ -185,7 +185,7 @@ fn check_gate(
         let mut listed = spec.before.iter().chain(&spec.after).chain(&spec.finish);
         // Files are only written where `updates` allows it.
         let can_write = !spec.updates.is_empty() || operation != OperationId::FilesWrite.as_str();
-        can_write && listed.any(|known| known.as_str() == operation)
+        can_write && listed.any(|id| id.as_str() == operation)
     };
     let domain = |name: &str, argument: Option<&str>| match (name, argument) {
         ("turns" | "mode_turns", None) => FactDomain::number(1.0, f64::INFINITY),
@@ -210,7 +210,7 @@ fn check_gate(
         .collect();
 
     for operation in &missing {
-        let is_listed = spec.after.iter().any(|known| known.as_str() == *operation);
+        let is_listed = spec.after.iter().any(|id| id.as_str() == *operation);
         let reason = if is_listed {
             "but the mode has no `updates`"
         } else {

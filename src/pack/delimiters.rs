@@ -33,6 +33,7 @@ impl DelimiterLines {
                 .trim_end_matches(is_trailing_mark)
                 .to_owned()
         };
+
         let mut delimiters = Self::default();
         let first_lines = texts
             .values()

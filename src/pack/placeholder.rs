@@ -93,7 +93,7 @@ pub(super) struct StrayPlaceholder<'a> {
 
 /// Finds text that looks like a placeholder but is not: `{{NAME` without an end, and `{{ NAME }}`.
 pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
-    let mut found = Vec::new();
+    let mut strays = Vec::new();
     let mut from = 0;
     while let Some(hit) = text[from..].find("{{") {
         let start = from + hit;
@@ -120,7 +120,7 @@ pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
         };
 
         if is_name && is_stray {
-            found.push(StrayPlaceholder {
+            strays.push(StrayPlaceholder {
                 name,
                 inner,
                 is_closed,
@@ -129,7 +129,7 @@ pub(super) fn stray_placeholders(text: &str) -> Vec<StrayPlaceholder<'_>> {
         }
     }
 
-    found
+    strays
 }
 
 #[cfg(test)]

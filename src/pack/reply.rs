@@ -83,8 +83,8 @@ impl Faults<'_> {
             return None;
         }
 
-        let found = places.find(&format!("packs/{pack}/{name}"));
-        match found.and_then(|prose| prose.map(|prose| ProseText::read(name, &prose)).transpose()) {
+        let prose = places.find(&format!("packs/{pack}/{name}"));
+        match prose.and_then(|prose| prose.map(|prose| ProseText::read(name, &prose)).transpose()) {
             Ok(Some(text)) if text.variables.is_empty() => return Some(text),
             Ok(Some(_)) => self.add(
                 file.referenced,

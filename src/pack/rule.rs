@@ -550,13 +550,13 @@ impl<'a> RuleParser<'a> {
 
     fn parse_operand(&mut self) -> Result<RuleOperand, RuleFault> {
         let fault = |parser: &Self, token: &str| {
-            let found = if token.is_empty() {
+            let shown = if token.is_empty() {
                 "the end of the condition".to_owned()
             } else {
                 format!("`{token}`")
             };
             parser.fault_here(format!(
-                "expected a name, a number or a string, found {found}"
+                "expected a name, a number or a string, found {shown}"
             ))
         };
 

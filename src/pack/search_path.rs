@@ -180,9 +180,9 @@ impl SearchPath {
     /// Returns the places at which a file may be, by precedence.
     #[must_use]
     pub fn candidates(&self, name: &str) -> Vec<Candidate> {
-        let mut found = Vec::new();
+        let mut candidates = Vec::new();
         let mut add = |owner, path: PathBuf, origin: String| {
-            found.push(Candidate {
+            candidates.push(Candidate {
                 owner,
                 origin,
                 path,
@@ -219,7 +219,7 @@ impl SearchPath {
             PathBuf::from(name),
             format!("built-in:{name}"),
         );
-        found
+        candidates
     }
 
     /// Reads a file, and records it as used if it belongs to the project; `None` if the file does not exist.
@@ -228,8 +228,8 @@ impl SearchPath {
     ///
     /// `FileUnusable` for a file that exists and cannot be read. Such a file is never skipped silently.
     pub fn read(&self, candidate: &Candidate) -> Result<Option<Prose>> {
-        let found = self.peek(candidate)?;
-        if let Some(prose) = found
+        let prose_file = self.peek(candidate)?;
+        if let Some(prose) = prose_file
             .as_ref()
             .filter(|prose| prose.owner == ProseOwner::Project)
         {
@@ -239,7 +239,7 @@ impl SearchPath {
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(used);
         }
-        Ok(found)
+        Ok(prose_file)
     }
 
     /// Reads a file without recording it as used.
@@ -322,7 +322,7 @@ impl SearchPath {
 
         let mut pending: Vec<String> = DEFINITIONS.map(str::to_owned).into();
 
-        let mut found = Vec::new();
+        let mut definitions = Vec::new();
         let mut entries = 0;
         while let Some(origin) = pending.pop() {
             let path = root.join(&origin);
@@ -347,7 +347,7 @@ impl SearchPath {
                     origin: origin.clone(),
                     path,
                 };
-                found.extend(
+                definitions.extend(
                     self.peek(&candidate)
                         .transpose()
                         .map(|prose| (origin, prose)),
@@ -363,8 +363,8 @@ impl SearchPath {
             }
         }
 
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(found)
+        definitions.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(definitions)
     }
 
     /// Returns the names of the direct subfolders of `folder`, at all places, that contain `file`; sorted.
@@ -448,7 +448,7 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
         return Err(Error::new(ErrorKind::FileUnusable, message));
     }
 
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for name in names {
         let path = folder.join(&name);
         let Some(text) = file::read_text(&path, MAX_FILE_BYTES)? else {
@@ -459,10 +459,10 @@ pub(super) fn markdown_files(folder: &Path) -> Result<Vec<(String, Prose)>> {
             origin: path.display().to_string(),
             text: Cow::Owned(text),
         };
-        found.push((name, prose));
+        files.push((name, prose));
     }
 
-    Ok(found)
+    Ok(files)
 }
 
 /// Returns the first component of every path below a folder, relative to it.

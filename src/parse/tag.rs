@@ -263,8 +263,8 @@ impl TagNames {
             at += c.len_utf8();
         }
 
-        let found = self.find_name(&name)?;
-        let tag = read_tag_end(text, found, closes, at, true)?;
+        let tag_name = self.find_name(&name)?;
+        let tag = read_tag_end(text, tag_name, closes, at, true)?;
         (tag.complete && parse_attributes(tag.attributes).is_some()).then_some(tag)
     }
 }

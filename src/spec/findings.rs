@@ -28,7 +28,7 @@ const MAX_TITLE_CHARS: usize = 72;
 #[must_use]
 pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<WrittenFinding> {
     let reader = FindingReader { words, earlier };
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     let mut current: Option<FindingSection> = None;
 
     for line in markdown_lines(text, 1) {
@@ -38,22 +38,22 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
 
         let is_heading = matches!(line.kind, LineKind::Heading(..));
         if let Some(row) = reader.read_row(line.text) {
-            found.push(row);
+            findings.push(row);
         } else if let Some(section) = reader.read_section(&line) {
-            found.extend(
+            findings.extend(
                 current
                     .replace(section)
                     .and_then(|section| section.finish(words)),
             );
         } else if is_heading {
-            found.extend(current.take().and_then(|section| section.finish(words)));
+            findings.extend(current.take().and_then(|section| section.finish(words)));
         } else if let Some(section) = &mut current {
             section.add_line(line.text);
         }
     }
 
-    found.extend(current.and_then(|section| section.finish(words)));
-    found
+    findings.extend(current.and_then(|section| section.finish(words)));
+    findings
 }
 
 /// Changes the id of a finding on every line that starts the finding. All other bytes stay the same.

@@ -107,9 +107,11 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
             output,
         }
     };
+
     if (job.stop)() > 0 {
         return Ok(new_check(CheckEnd::Stopped, 0, String::new()));
     }
+
     let path = path_of(job.environment).unwrap_or_default();
     if command
         .tool
@@ -118,6 +120,7 @@ fn run(job: &CheckJob<'_>, command: &CheckCommand, folder: &Path) -> Result<Chec
     {
         return Ok(new_check(CheckEnd::NotRun, 0, String::new()));
     }
+
     let timeout = command.timeout.unwrap_or(job.timeout);
     let exit = run_command(job, command, folder, timeout)?;
     let (end, remarks) = check_end(&exit, timeout);
@@ -136,6 +139,7 @@ fn run_command(
     timeout: Duration,
 ) -> Result<CommandExit> {
     agent::prepare(folder, b"")?;
+
     // One file for both streams keeps the order of the output.
     let argv = [
         "sh".to_owned(),
@@ -149,6 +153,7 @@ fn run_command(
         output: MAX_OUTPUT_BYTES,
         max_wait: Duration::ZERO,
     };
+
     let mut contained = agent::launch(&GuardedCommand {
         guard: job.guard,
         argv: &argv,
@@ -159,6 +164,7 @@ fn run_command(
         limits,
         containment: job.containment,
     })?;
+
     let mut handled_requests = 0;
     loop {
         if let Some(exit) = contained.wait(POLL_INTERVAL)? {
@@ -246,6 +252,7 @@ pub fn checks_report(checks: &[Check]) -> String {
     if checks.is_empty() {
         return "No check was run.\n".to_owned();
     }
+
     let mut report = "| check | result | seconds |\n|---|---|---|\n".to_owned();
     for check in checks {
         let tenths = check.milliseconds.div_ceil(100);
@@ -258,6 +265,7 @@ pub fn checks_report(checks: &[Check]) -> String {
             tenths % 10
         ));
     }
+
     for check in checks
         .iter()
         .filter(|check| !check.output.trim().is_empty())
@@ -267,6 +275,7 @@ pub fn checks_report(checks: &[Check]) -> String {
         } else {
             MAX_FAILED_REPORT_LINES
         };
+
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
         let from = lines.len().saturating_sub(max_lines);
         let range = if from > 0 {
@@ -274,9 +283,11 @@ pub fn checks_report(checks: &[Check]) -> String {
         } else {
             String::new()
         };
+
         let shown = lines[from..].join("\n");
         let fence = "`".repeat(longest_backtick_run(&shown).max(2) + 1);
-        let (name, end) = (code_span(&check.name), check.end);
+        let name = code_span(&check.name);
+        let end = check.end;
         report.push_str(&format!(
             "\n{name} {end}{range}:\n\n{fence}text\n{shown}\n{fence}\n"
         ));

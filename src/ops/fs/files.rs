@@ -35,9 +35,7 @@ pub fn read_text(path: &Path) -> Result<String> {
 /// Those of [`read_text`].
 pub fn read_resolved_text(root: &Path, path: &Path, target: &Path) -> Result<String> {
     match file::ResolvedFile::at(root, target, path) {
-        Some(found) => found
-            .read_text(MAX_FILE_BYTES)?
-            .ok_or_else(|| missing(path)),
+        Some(file) => file.read_text(MAX_FILE_BYTES)?.ok_or_else(|| missing(path)),
         None => read_text(path),
     }
 }
@@ -107,8 +105,8 @@ pub fn create_new(root: &Path, relative: &str, content: &str) -> Result<bool> {
 pub(in crate::ops) fn clear_path(root: &Path, relative: &str) -> Result<()> {
     let path = root.join(relative);
     let removed = match path.symlink_metadata() {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
-        Ok(found) if found.is_symlink() => fs::remove_file(&path),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
+        Ok(metadata) if metadata.is_symlink() => fs::remove_file(&path),
         _ => Ok(()),
     };
     removed.map_err(|error| {
@@ -256,10 +254,10 @@ fn remove_with_prefix(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for name in file::names_in(folder).unwrap_or_default() {
         let path = folder.join(&name);
-        let Ok(found) = path.symlink_metadata() else {
+        let Ok(metadata) = path.symlink_metadata() else {
             continue;
         };
-        if found.is_dir() {
+        if metadata.is_dir() {
             folders.push(path);
         } else if name.to_string_lossy().starts_with(prefix) {
             // A file that cannot be removed does no harm.

@@ -32,7 +32,10 @@ impl MergeLock {
             Error::new(ErrorKind::FileUnusable, message).with_source(error)
         };
         // Opening a symlink would create the lock file elsewhere.
-        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        if path
+            .symlink_metadata()
+            .is_ok_and(|metadata| !metadata.is_file())
+        {
             return Err(unusable(std::io::Error::other("it is not a regular file")));
         }
         let file = OpenOptions::new()

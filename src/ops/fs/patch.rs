@@ -21,8 +21,8 @@ pub(in crate::ops) fn apply_patch(
 ) -> Result<Option<String>, String> {
     let old = before.unwrap_or_default();
     let endings = LineEndings::detect(old);
-    let (text, diff) = (endings.normalize(old), endings.normalize(diff));
-    let diff = with_counted_hunks(&diff)?;
+    let text = endings.normalize(old);
+    let diff = with_counted_hunks(&endings.normalize(diff))?;
     let patch = Patch::from_str(&diff).map_err(|error| format!("malformed diff: {error}"))?;
     let mut names = [patch.original(), patch.modified()].into_iter().flatten();
     if let Some(other) = names.find(|name| *name != DEV_NULL && !names_file(name, target)) {
@@ -104,7 +104,8 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
     }
     const NOT_FOUND: &str = "does not apply: its lines are not in the file";
     // With a newline in front, the lines match only at the start of a line.
-    let (text, lines) = (["\n", text].concat(), ["\n", lines].concat());
+    let text = ["\n", text].concat();
+    let lines = ["\n", lines].concat();
     if !lines.ends_with('\n') {
         // A line without a newline must be the last line of the file.
         return if text.ends_with(&lines) {
@@ -114,10 +115,10 @@ fn find_lines(text: &str, lines: &str) -> Result<usize, &'static str> {
         };
     }
     let finder = memmem::Finder::new(&lines);
-    let found = finder.find(text.as_bytes()).ok_or(NOT_FOUND)?;
-    match finder.find(&text.as_bytes()[found + 1..]) {
+    let start = finder.find(text.as_bytes()).ok_or(NOT_FOUND)?;
+    match finder.find(&text.as_bytes()[start + 1..]) {
         Some(_) => Err("applies in several places"),
-        None => Ok(found),
+        None => Ok(start),
     }
 }
 
@@ -131,23 +132,33 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
             out.push_str(line);
         }
     }
-    let (mut number, mut old_at, mut new_at) = (0, 1, 1);
+
+    let mut number = 0;
+    let mut old_at = 1;
+    let mut new_at = 1;
     while lines.next().is_some() {
         number += 1;
         if number > MAX_HUNKS {
             return Err(format!("the diff has more than {MAX_HUNKS} hunks"));
         }
+
         let mut body: Vec<&str> = Vec::new();
         while let Some(line) = lines.next_if(|line| !line.starts_with("@@")) {
             body.push(line);
         }
+
         // An empty line is an empty context line; at the end of a hunk, it only separates the diff from the closing
         // tag.
         while body.pop_if(|line| *line == "\n").is_some() {}
-        let (mut old, mut new) = (0, 0);
+
+        let mut old = 0;
+        let mut new = 0;
         for line in &body {
             match line.as_bytes() {
-                [b' ' | b'\n', ..] => (old, new) = (old + 1, new + 1),
+                [b' ' | b'\n', ..] => {
+                    old += 1;
+                    new += 1;
+                }
                 [b'-', ..] => old += 1,
                 [b'+', ..] => new += 1,
                 [b'\\', ..] => {}
@@ -158,13 +169,16 @@ fn with_counted_hunks(diff: &str) -> Result<String, String> {
                 }
             }
         }
+
         out.push_str(&format!("@@ -{old_at},{old} +{new_at},{new} @@\n"));
-        (old_at, new_at) = (old_at + old, new_at + new);
+        old_at += old;
+        new_at += new;
         out.extend(body);
         if !out.ends_with('\n') {
             out.push('\n');
         }
     }
+
     if number == 0 {
         Err("the diff has no hunks".to_owned())
     } else {

@@ -65,6 +65,7 @@ impl TreeSnapshot {
         let root = scope.root;
         let mut stamps = BTreeMap::new();
         let mut git_dirs = Vec::new();
+
         let mut rules = rules_above(root);
         let above = rules.len().checked_sub(1);
         let mut folders = vec![(root.to_path_buf(), above)];
@@ -74,6 +75,7 @@ impl TreeSnapshot {
                 above,
             });
             let here = rules.len() - 1;
+
             let listed = list(&folder, |path, metadata| {
                 if scope.is_skipped(&path) {
                     return;
@@ -94,6 +96,7 @@ impl TreeSnapshot {
                     );
                 }
             });
+
             match listed {
                 Err(cause) if folder == root => return Err(unlisted(root, cause)),
                 // A folder that was made unreadable has changed, too.
@@ -101,6 +104,7 @@ impl TreeSnapshot {
                 Ok(()) => {}
             }
         }
+
         git_dirs.extend(git_folders(root));
         for git_dir in &git_dirs {
             for name in GUARDED_GIT_ENTRIES {

@@ -23,25 +23,25 @@ pub fn specs(root: &Path) -> Result<Vec<(String, String)>> {
 ///
 /// `FileUnusable` if a spec cannot be read.
 pub fn wanted_specs(root: &Path) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
+    let mut specs = Vec::new();
     for change in file::names_in(&root.join(CHANGES_FOLDER))? {
         if let Some(change) = change.to_str().filter(|change| *change != ARCHIVE_NAME) {
-            found.extend(texts(root, &format!("{CHANGES_FOLDER}/{change}/specs"))?);
+            specs.extend(texts(root, &format!("{CHANGES_FOLDER}/{change}/specs"))?);
         }
     }
-    Ok(found)
+    Ok(specs)
 }
 
 fn texts(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
+    let mut specs = Vec::new();
     if !root.join(folder).is_dir() {
-        return Ok(found);
+        return Ok(specs);
     }
     for name in names(&root.join(folder), "*.md")? {
         let path = format!("{folder}/{name}");
         if let Some(text) = read_project_text(root, &path)? {
-            found.push((path, text));
+            specs.push((path, text));
         }
     }
-    Ok(found)
+    Ok(specs)
 }

@@ -133,11 +133,13 @@ impl Tree {
                 }
                 Err(_) => continue,
             };
+
             let room = self.limits.total - self.shown;
             let taken = listing.entries.len().min(room);
             self.nodes[index].is_opened = true;
             self.nodes[index].left_out = listing.count - taken;
             self.shown += taken;
+
             for (name, kind) in listing.entries.into_iter().take(taken) {
                 let child = self.nodes.len();
                 if kind == NodeKind::Folder {
@@ -156,6 +158,7 @@ impl Tree {
     fn to_text(&self) -> String {
         let mut out = String::new();
         self.write(0, 0, &mut out);
+
         let partial = self.nodes.iter().filter(|node| node.left_out > 0);
         let (folders, entries) = partial.fold((0, 0), |(folders, entries), node| {
             (folders + 1, entries + node.left_out)
@@ -165,6 +168,7 @@ impl Tree {
             .iter()
             .filter(|node| node.kind == NodeKind::Folder && !node.is_opened)
             .count();
+
         if entries > 0 || closed > 0 {
             let _infallible = write!(
                 out,
@@ -176,6 +180,7 @@ impl Tree {
                 self.limits.total
             );
         }
+
         out.truncate(out.trim_end().len());
         if out.is_empty() {
             "(no files yet)".to_owned()
@@ -238,10 +243,12 @@ fn list(
         if name == ".git" || name == paths::LOCAL_FOLDER {
             continue;
         }
+
         let file_type = entry.file_type()?;
         if is_ignored(&entry.path(), file_type.is_dir(), rules, here) {
             continue;
         }
+
         count += 1;
         // Only the first names are kept, so that a folder with a million entries needs little memory.
         if first.len() < max_entries || first.peek().is_some_and(|(last, _)| name < *last) {
@@ -336,6 +343,7 @@ fn translate_rule(line: &str) -> String {
     if line.trim() == "!" {
         return String::new();
     }
+
     let classes = [
         ("[:alpha:]", "a-zA-Z"),
         ("[:digit:]", "0-9"),
@@ -348,15 +356,17 @@ fn translate_rule(line: &str) -> String {
     let line = classes
         .iter()
         .fold(line, |line, (class, range)| line.replace(class, range));
+
     let mut rule = String::with_capacity(line.len());
-    let (mut escaped, mut in_class) = (false, false);
+    let mut is_escaped = false;
+    let mut in_class = false;
     for c in line.chars() {
-        if matches!(c, '{' | '}') && !escaped && !in_class {
+        if matches!(c, '{' | '}') && !is_escaped && !in_class {
             rule.push('\\');
         }
         rule.push(c);
-        in_class = !escaped && (c == '[' || (in_class && c != ']'));
-        escaped = c == '\\' && !escaped;
+        in_class = !is_escaped && (c == '[' || (in_class && c != ']'));
+        is_escaped = c == '\\' && !is_escaped;
     }
     rule
 }

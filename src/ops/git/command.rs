@@ -439,12 +439,14 @@ impl GitCall {
             .stdin(self.stdin()?)
             .stdout(stdout.try_clone()?)
             .stderr(stderr.try_clone()?);
+
         let mut child = command.spawn()?;
         let _watched = self
             .git
             .watcher
             .as_ref()
             .map(|watcher| watcher.watch(child.id()));
+
         let mut pipes = PipeSearch::new(&self.folder, &self.git_dirs);
         let check = || {
             if stdout.metadata()?.len() > MAX_OUTPUT_BYTES {
@@ -452,6 +454,7 @@ impl GitCall {
             }
             pipes.advance()
         };
+
         let status = match wait_for_exit(&mut child, self.git.limit, check) {
             Ok(status) => status,
             Err(stopped) => {
@@ -459,6 +462,7 @@ impl GitCall {
                 return Err(stopped);
             }
         };
+
         let stdout = read_from_start(&mut stdout, MAX_OUTPUT_BYTES)?;
         let stderr = read_from_start(&mut stderr, MAX_STDERR_BYTES)?;
         Ok(GitOutput {

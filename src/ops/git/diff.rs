@@ -406,6 +406,7 @@ impl<'a> ComparedTrees<'a> {
             .iter()
             .map(|file| file.path.as_slice())
             .collect();
+
         let texts = self.disguised_texts(&sizes, limits)?;
         let mut shown = Vec::new();
         let mut disguised = Vec::new();
@@ -553,6 +554,7 @@ impl<'a> ComparedTrees<'a> {
         let call = call
             .args(options)
             .args(["-p", renames, self.from, &self.snapshot.tree, "--"]);
+
         let paths = group
             .iter()
             .flat_map(|record| [Some(&record.path), record.from.as_ref()])
@@ -709,7 +711,8 @@ fn escape_nul(text: &str) -> Cow<'_, str> {
 fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
     const START: &[u8] = b"diff --git ";
     let mut parts = Vec::new();
-    let (mut begun, mut at) = (0, 0);
+    let mut begun = 0;
+    let mut at = 0;
     for line in output.split_inclusive(|&byte| byte == b'\n') {
         if line.starts_with(START) && at > begun {
             parts.push(&output[begun..at]);
@@ -727,6 +730,7 @@ fn split_diffs(output: &[u8]) -> Vec<&[u8]> {
 fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
     let malformed = || not_understood("diff-tree");
     let mut parts = output.split(|&byte| byte == 0);
+
     let mut records = Vec::new();
     let mut next = parts.next();
     while let Some(meta) = next.and_then(|part| part.strip_prefix(b":")) {
@@ -735,6 +739,7 @@ fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
         let [old_mode, new_mode, old, new, status] = fields[..] else {
             return Err(malformed());
         };
+
         let status = status.bytes().next().ok_or_else(malformed)?;
         let mut path = parts.next().ok_or_else(malformed)?.to_vec();
         let mut from = None;
@@ -744,6 +749,7 @@ fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
                 parts.next().ok_or_else(malformed)?.to_vec(),
             ));
         }
+
         let ids = [old.to_owned(), new.to_owned()];
         let is_executable = [old_mode, new_mode].contains(&EXECUTABLE_MODE);
         records.push(RawRecord {
@@ -758,10 +764,12 @@ fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
         });
         next = parts.next();
     }
+
     for record in &mut records {
         let counts = next.ok_or_else(malformed)?;
         let (added, rest) = split_at_tab(counts).ok_or_else(malformed)?;
         let (removed, path) = split_at_tab(rest).ok_or_else(malformed)?;
+
         // The path of a renamed file is empty, and the old and the new path follow.
         if path.is_empty() {
             parts.next();
@@ -774,6 +782,7 @@ fn records(output: &[u8]) -> Result<Vec<RawRecord>> {
         if path != record.path {
             return Err(malformed());
         }
+
         record.is_binary = added == b"-";
         record.added = lossy(added).parse().unwrap_or(0);
         record.removed = lossy(removed).parse().unwrap_or(0);

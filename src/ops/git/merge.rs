@@ -103,7 +103,8 @@ impl Repository {
             expected_tip,
             check_tip,
         } = *request;
-        let (source, target) = (branch_ref(branch)?, branch_ref(into)?);
+        let source = branch_ref(branch)?;
+        let target = branch_ref(into)?;
         let records = RefRecords::read(&self.dir, &[&source, &target])?;
         let no_branch =
             |name: &str| failed(format!("branch `{}` does not exist", name.escape_debug()));
@@ -182,6 +183,7 @@ impl Repository {
         let dir = self.dir.guarded()?;
         let changes = self.path_changes(target, commit)?;
         let dirty_names = self.overwritten_names(&changes)?;
+
         let args = [
             "merge",
             "--ff-only",
@@ -191,10 +193,12 @@ impl Repository {
             commit,
         ];
         let output = dir.call(&args).output();
+
         let has_succeeded = output.as_ref().is_ok_and(|output| output.code == Some(0));
         if has_succeeded || commit_at(&dir, "HEAD")?.as_deref() == Some(commit) {
             return Ok(());
         }
+
         let is_refused = output.as_ref().is_ok_and(|output| output.code == Some(1));
         if is_refused && !dirty_names.is_empty() {
             return Err(failed(format!(
@@ -203,6 +207,7 @@ impl Repository {
             ))
             .with_hint("commit them, or run `git stash -u`; then try again"));
         }
+
         // Git was interrupted while it wrote files. These had no uncommitted work before, so they can be restored.
         if !is_refused && dirty_names.is_empty() && !self.overwritten_names(&changes)?.is_empty() {
             restore_files(&dir, &changes)?;
@@ -249,6 +254,7 @@ impl Repository {
             .into_iter()
             .filter(|name| !name.ends_with('/'))
             .collect::<Vec<_>>();
+
         let is_at_or_below = |path: &str, folder: &str| {
             path.strip_prefix(folder.trim_end_matches('/'))
                 .is_some_and(ends_at_boundary)
@@ -258,6 +264,7 @@ impl Repository {
                 .iter()
                 .any(|other| is_at_or_below(name, other) || is_at_or_below(other, name))
         };
+
         // Git does not list ignored files as uncommitted.
         let exists = |change: &PathChange| {
             self.root
@@ -265,6 +272,7 @@ impl Repository {
                 .symlink_metadata()
                 .is_ok()
         };
+
         let is_overwritten = |change: &&PathChange| {
             is_dirty(&lossy(&change.path)) || (change.is_new && exists(change))
         };
@@ -281,13 +289,14 @@ impl Repository {
     ///
     /// `GitFailed` if the branch is not merged, or is checked out.
     pub fn delete_branch(&self, branch: &str, merged_into: &str) -> Result<()> {
-        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
+        let reference = branch_ref(branch)?;
+        let mark = mark_of(branch);
         let into = branch_ref(merged_into)?;
-        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark, &into])?;
-        let Some(tip) = found.find(&reference) else {
+        let records = RefRecords::read_with_places(&self.dir, &[&reference, &mark, &into])?;
+        let Some(tip) = records.find(&reference) else {
             return Ok(());
         };
-        let Some(target) = found.find(&into) else {
+        let Some(target) = records.find(&into) else {
             return Err(failed(format!(
                 "branch `{}` does not exist",
                 merged_into.escape_debug()
@@ -310,7 +319,7 @@ impl Repository {
         }
 
         let mut input = format!("option no-deref\ndelete {reference} {}\n", tip.commit);
-        if found.find(&mark).is_some() {
+        if records.find(&mark).is_some() {
             input.push_str(&format!("delete {mark}\n"));
         }
         self.dir
@@ -370,11 +379,13 @@ impl Repository {
                 "{ours} and {theirs} have unrelated histories"
             )));
         }
+
         let scratch = TempRepository::new(&self.dir, ours)?;
         // The new objects must outlive the temporary repository, so they go to the user's repository.
         let mut env = scratch.own_index();
         env.push(("GIT_OBJECT_DIRECTORY", self.common.join("objects")));
         let call = |args: &[&str]| scratch.dir.call(args).env(&env);
+
         call(&["read-tree", ours]).ok()?;
         let merge = call(&["merge-recursive"])
             .args(bases)
@@ -383,6 +394,7 @@ impl Repository {
         if !matches!(merge.code, Some(0 | 1)) {
             return Err(merge.failure("merge-recursive"));
         }
+
         let null_id = "0".repeat(ours.len());
         let mut input = Vec::new();
         for (path, text) in resolutions {
@@ -397,12 +409,14 @@ impl Repository {
                 .input(input)
                 .ok()?;
         }
+
         let unmerged = call(&["ls-files", "-z", "-u"]).ok()?;
         let mut names: Vec<String> = fields(&unmerged)
             .filter_map(split_at_tab)
             .map(|(_, path)| lossy(path))
             .collect();
         names.dedup();
+
         match names.is_empty() {
             true if merge.code == Some(1) && resolutions.is_empty() => {
                 Err(merge.failure("merge-recursive"))
@@ -477,7 +491,10 @@ fn restore_files(dir: &RepositoryFolders, changes: &[PathChange]) -> Result<()> 
         entries.extend([change.before.as_bytes(), &change.path, b"\0"].concat());
         if !change.is_new {
             paths.extend([change.path.as_slice(), b"\0"].concat());
-        } else if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        } else if path
+            .symlink_metadata()
+            .is_ok_and(|metadata| !metadata.is_dir())
+        {
             let removed = std::fs::remove_file(&path);
             removed.map_err(|error| {
                 let name = lossy(&change.path);

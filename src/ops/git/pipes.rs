@@ -155,13 +155,13 @@ impl Folder {
 
 fn is_huge(path: &Path) -> bool {
     path.metadata()
-        .is_ok_and(|found| found.is_file() && found.len() > MAX_READ_BYTES)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.len() > MAX_READ_BYTES)
 }
 
 /// Returns true for a named pipe, a character device, or a symlink to one.
 fn is_pipe(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| {
-        let file_type = found.file_type();
+    path.metadata().is_ok_and(|metadata| {
+        let file_type = metadata.file_type();
         file_type.is_fifo() || file_type.is_char_device()
     })
 }

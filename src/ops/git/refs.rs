@@ -115,6 +115,7 @@ pub(super) fn commit_tree(
         call.args(["-F", "-"])
             .input(format!("{}\n", message.trim_end()))
     };
+
     let output = call().setting("user.useConfigOnly=true").output()?;
     let no_identity = ["auto-detection is disabled", "empty ident name"];
     if output.code != Some(0)
@@ -127,6 +128,7 @@ pub(super) fn commit_tree(
             .setting("user.email=agentd@localhost")
             .text();
     }
+
     match output.code {
         Some(0) => Ok(lossy(&output.stdout).trim().to_owned()),
         _ => Err(output.failure("commit-tree")),

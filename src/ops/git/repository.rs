@@ -49,6 +49,7 @@ impl Repository {
         let places = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
         let all = GitCall::new(git, root, &args).args(places).output()?;
         let lines: Vec<&[u8]> = all.stdout.split(|&byte| byte == b'\n').collect();
+
         let [top, git_dir, common] = match lines[..] {
             [b"false", b"true", top, git_dir, common, b""] if all.code == Some(0) => {
                 [top, git_dir, common].map(path_of)
@@ -64,6 +65,7 @@ impl Repository {
                 [place(places[0])?, place(places[1])?, place(places[2])?]
             }
         };
+
         let common = root.join(common).canonicalize().map_err(|error| {
             let shown = root.display().to_string();
             let message = format!("cannot find the git folder of `{}`", shown.escape_debug());
@@ -283,6 +285,7 @@ impl Repository {
             .head()?
             .branch
             .map(|branch| format!("refs/heads/{branch}"));
+
         let mut candidates = Vec::new();
         if let Some(current) = &current {
             candidates.push(
@@ -301,6 +304,7 @@ impl Repository {
                 .iter()
                 .flat_map(|place| ["main", "master"].map(|name| format!("refs/{place}{name}"))),
         );
+
         for candidate in candidates {
             if current.as_ref() == Some(&candidate) {
                 return Ok(None);

@@ -87,17 +87,20 @@ impl IndexListing {
                 }
                 continue;
             }
+
             let (meta, path) = split_at_tab(field).ok_or_else(|| not_understood("ls-files"))?;
             let tag = meta.first().copied().unwrap_or_default();
             let is_submodule = meta.get(2..8) == Some(SUBMODULE_MODE.as_bytes());
             if tag != b'H' || is_submodule {
                 listing.is_staged = false;
             }
+
             // A path that differs from the index is listed again, as changed (C) or removed (R).
             if matches!(tag.to_ascii_uppercase(), b'C' | b'R') {
                 listing.measure(dir, path, max_file_bytes, false);
                 continue;
             }
+
             let exists = || dir.work_tree.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() || (tag == b'S' && exists()) {
                 listing.hidden.push(path.to_vec());
@@ -123,11 +126,11 @@ impl IndexListing {
         max_file_bytes: u64,
         is_untracked: bool,
     ) {
-        let Ok(found) = dir.work_tree.join(path_of(path)).symlink_metadata() else {
+        let Ok(metadata) = dir.work_tree.join(path_of(path)).symlink_metadata() else {
             return;
         };
-        let size = found.len();
-        if !found.is_file() {
+        let size = metadata.len();
+        if !metadata.is_file() {
             return;
         }
         if size <= max_file_bytes {
@@ -225,7 +228,8 @@ fn add_folders<'a>(path: &'a [u8], folders: &mut HashSet<&'a [u8]>) {
 }
 
 fn is_real_folder(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+    path.symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_dir())
 }
 
 fn nul_terminated(paths: &[Vec<u8>]) -> Vec<u8> {

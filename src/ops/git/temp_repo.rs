@@ -43,12 +43,14 @@ impl TempRepository {
         for name in ["git/objects/info", "git/refs", "git/info", "tree"] {
             fs::create_dir_all(folder.path().join(name))?;
         }
+
         let config = match id.len() {
             SHA256_ID_LENGTH => {
                 "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
             }
             _ => "[core]\n\trepositoryformatversion = 0\n",
         };
+
         fs::write(git_dir.join("HEAD"), "ref: refs/heads/none\n")?;
         fs::write(git_dir.join("config"), config)?;
         fs::write(git_dir.join("info/attributes"), ATTRIBUTES)?;
@@ -56,6 +58,7 @@ impl TempRepository {
             git_dir.join("objects/info/alternates"),
             quoted(&source.common.join("objects")),
         )?;
+
         let work_tree = folder.path().join("tree");
         let mut dir = RepositoryFolders::new(&source.git, &git_dir, &git_dir, &work_tree);
         dir.borrows_from.push(source.common.clone());

@@ -66,9 +66,10 @@ impl Repository {
         if let Some(worktree) = self.intact_worktree(branch, path)? {
             return Ok(Some(worktree));
         }
-        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
-        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
-        match (found.find(&reference), found.find(&mark)) {
+        let reference = branch_ref(branch)?;
+        let mark = mark_of(branch);
+        let records = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
+        match (records.find(&reference), records.find(&mark)) {
             (Some(tip), Some(_)) => self
                 .worktree_of(branch, path, tip.checked_out_in.as_deref())
                 .map(Some),
@@ -85,9 +86,10 @@ impl Repository {
         if let Some(worktree) = self.intact_worktree(branch, path)? {
             return Ok(worktree);
         }
-        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
-        let found = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
-        let Some(tip) = found.find(&reference) else {
+        let reference = branch_ref(branch)?;
+        let mark = mark_of(branch);
+        let records = RefRecords::read_with_places(&self.dir, &[&reference, &mark])?;
+        let Some(tip) = records.find(&reference) else {
             let commit = self.resolve(from)?;
             // Both refs are created in one transaction, so a branch with the mark was certainly created by agentd.
             let input = format!("create {reference} {commit}\nupdate {mark} {commit}\n");
@@ -97,7 +99,7 @@ impl Repository {
                 .ok()?;
             return self.worktree_of(branch, path, None);
         };
-        if found.find(&mark).is_none() {
+        if records.find(&mark).is_none() {
             return Err(failed(format!(
                 "branch `{branch}` exists, but was not created by agentd"
             ))
@@ -121,10 +123,11 @@ impl Repository {
         }
 
         worktree.repair_commondir()?;
-        let (reference, mark) = (branch_ref(branch)?, mark_of(branch));
-        let found = RefRecords::read(&worktree.dir, &[&reference, &mark])?;
-        let is_checked_out = found.find(&reference).is_some_and(|tip| tip.is_head);
-        if !is_checked_out || found.find(&mark).is_none() {
+        let reference = branch_ref(branch)?;
+        let mark = mark_of(branch);
+        let records = RefRecords::read(&worktree.dir, &[&reference, &mark])?;
+        let is_checked_out = records.find(&reference).is_some_and(|tip| tip.is_head);
+        if !is_checked_out || records.find(&mark).is_none() {
             return Ok(None);
         }
 
@@ -175,10 +178,9 @@ impl Repository {
 
     fn worktree_at(&self, branch: &str, path: &Path, git_dir: &Path) -> Worktree {
         let dir = RepositoryFolders::new(&self.dir.git, &self.common, git_dir, path);
-        let (path, branch) = (path.to_path_buf(), branch.to_owned());
         Worktree {
-            path,
-            branch,
+            path: path.to_path_buf(),
+            branch: branch.to_owned(),
             repository: self.clone(),
             dir,
         }
@@ -241,7 +243,7 @@ impl Repository {
         let path = &worktree.path;
         // Git is not used to remove the folder: it would use the repository that the folder's `.git` file names.
         let removed = match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
             Ok(_) => fs::remove_file(path),
             Err(error) if file::is_missing(&error) => Ok(()),
             Err(error) => Err(error),
@@ -269,8 +271,8 @@ impl Worktree {
     pub(super) fn tip(&self) -> Result<RefRecord> {
         self.repair_commondir()?;
         let reference = branch_ref(&self.branch)?;
-        let found = RefRecords::read(&self.dir, &[&reference])?;
-        let tip = found.find(&reference);
+        let records = RefRecords::read(&self.dir, &[&reference])?;
+        let tip = records.find(&reference);
         if tip.is_none_or(|tip| !tip.is_head) {
             self.check_branch()?;
         }
@@ -348,12 +350,11 @@ impl Worktree {
     ///
     /// `GitFailed` if a git command fails.
     pub fn reset_to(&self, commit: &str) -> Result<()> {
-        let (commit, reference) = (
-            self.repository.resolve_existing(commit)?,
-            branch_ref(&self.branch)?,
-        );
+        let commit = self.repository.resolve_existing(commit)?;
+        let reference = branch_ref(&self.branch)?;
         let dir = self.checked()?;
         self.unlock()?;
+
         dir.call(&["symbolic-ref", "-m", "agentd: reset", "HEAD", &reference])
             .ok()?;
         let update = [
@@ -365,9 +366,11 @@ impl Worktree {
             &commit,
         ];
         dir.call(&update).ok()?;
+
         IndexListing::read(&dir, &[], MAX_COMMIT_FILE_BYTES)?.show_hidden(&dir, &[])?;
         dir.call(&["reset", "--hard", "--quiet", "--no-recurse-submodules"])
             .ok()?;
+
         // Removing a `.gitignore` reveals the files that it has ignored, so this is repeated.
         for _ in 0..MAX_CLEAN_PASSES {
             let others = dir.call(&[
@@ -388,7 +391,7 @@ impl Worktree {
     /// Returns the folders for commands that read or write files, after checking that the worktree was not redirected.
     pub(super) fn checked(&self) -> Result<RepositoryFolders> {
         match self.path.symlink_metadata() {
-            Ok(found) if found.is_dir() => {
+            Ok(metadata) if metadata.is_dir() => {
                 self.repair_commondir()?;
                 self.dir.guarded()
             }
@@ -404,7 +407,7 @@ impl Worktree {
     fn is_whole(&self) -> bool {
         self.path
             .symlink_metadata()
-            .is_ok_and(|found| found.is_dir())
+            .is_ok_and(|metadata| metadata.is_dir())
             && self.dir.git_dir.join("index").is_file()
     }
 
@@ -435,17 +438,17 @@ impl Worktree {
     fn repair_git_file(&self) -> Result<()> {
         let link = self.path.join(".git");
         let expected = [b"gitdir: ", self.dir.git_dir.as_os_str().as_bytes(), b"\n"].concat();
-        let found = link.symlink_metadata();
-        let is_intact = found
+        let link_metadata = link.symlink_metadata();
+        let is_intact = link_metadata
             .as_ref()
-            .is_ok_and(|found| found.is_file() && found.len() == expected.len() as u64)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() == expected.len() as u64)
             && file::read_bytes(&link, MAX_PATH_FILE_BYTES)?.as_ref() == Some(&expected);
         if is_intact {
             return Ok(());
         }
         let repair = || {
-            match found {
-                Ok(found) if found.is_dir() => fs::remove_dir_all(&link)?,
+            match link_metadata {
+                Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&link)?,
                 Ok(_) => fs::remove_file(&link)?,
                 Err(_) => {}
             }
@@ -467,7 +470,9 @@ impl Worktree {
             git_dir, common, ..
         } = &self.dir;
         let link = git_dir.join("commondir");
-        let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
+        let is_file = link
+            .symlink_metadata()
+            .is_ok_and(|metadata| metadata.is_file());
         if is_file && let Some(bytes) = file::read_bytes(&link, MAX_PATH_FILE_BYTES)? {
             let place = git_dir.join(OsStr::from_bytes(
                 bytes.strip_suffix(b"\n").unwrap_or(&bytes),
@@ -480,7 +485,7 @@ impl Worktree {
         let expected = [common.as_os_str().as_bytes(), b"\n"].concat();
         // A symlink is removed, not followed.
         let removed = match link.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(&link),
+            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&link),
             Ok(_) => fs::remove_file(&link),
             Err(_) => Ok(()),
         };

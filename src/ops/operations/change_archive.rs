@@ -70,7 +70,7 @@ fn move_folder(root: &Path, from: &str, to: &str) -> io::Result<()> {
     let archive = root.join(ARCHIVE_FOLDER);
     let is_symlink = archive
         .symlink_metadata()
-        .is_ok_and(|found| found.is_symlink());
+        .is_ok_and(|metadata| metadata.is_symlink());
     if is_symlink {
         return Err(io::Error::other(format!("`{ARCHIVE_FOLDER}` is a symlink")));
     }

@@ -450,8 +450,8 @@ impl<'a> Scanner<'a> {
     /// text is read once.
     fn update_closes_after(&mut self, at: usize) -> bool {
         if self.update_closer < at {
-            let found = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
-            self.update_closer = found.map_or(usize::MAX, |hit| at + hit);
+            let closer = memmem::find(&self.text.as_bytes()[at..], b"</content_update");
+            self.update_closer = closer.map_or(usize::MAX, |hit| at + hit);
         }
         self.update_closer != usize::MAX
     }
