@@ -169,18 +169,14 @@ pub(crate) fn assemble_turn(
 
 /// Logs the size of a prompt and of its layers.
 fn log_size(mode: &Mode, fit: &FitReport) {
-    let tokens = |count: Option<u64>| match count {
-        Some(count) => format!("{count} tokens"),
-        None => "tokens not counted".to_owned(),
+    let size = |bytes: usize, tokens: Option<u64>| match tokens {
+        Some(tokens) => format!("{bytes} bytes, {tokens} tokens"),
+        None => format!("{bytes} bytes"),
     };
-    log::debug!(
-        "prompt for {mode}: {} tier, {}, {} bytes",
-        fit.tier.name(),
-        tokens(fit.tokens),
-        fit.bytes
-    );
+    let total = size(fit.bytes, fit.tokens);
+    log::debug!("prompt for {mode}: {} tier, {total}", fit.tier.name());
     for block in &fit.blocks {
-        log::debug!("  {}: {}", block.block, tokens(block.tokens));
+        log::debug!("  {}: {}", block.block, size(block.bytes, block.tokens));
     }
 }
 
