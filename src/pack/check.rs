@@ -8,12 +8,15 @@ use serde_saphyr::Location;
 use super::delimiters::DelimiterLines;
 use super::faults::Faults;
 use super::layer::{Layer, LayerContent};
-use super::manifest::{Manifest, ModeSpec, NextTarget};
+use super::manifest::{Manifest, ModeSpec, NextTarget, mode_hint};
 use super::manifest_places::ManifestPlaces;
 use super::problem::{NamedOperation, OperationRole, PackReport};
 use super::search_path::{Prose, SearchPath};
 use super::text::ProseText;
-use super::{Pack, actions, check_layers, check_process, check_prose, reply, state_file, template};
+use super::{
+    Pack, actions, check_commands, check_layers, check_process, check_prose, reply, state_file,
+    template,
+};
 use crate::error::{ErrorKind, Place};
 use crate::models::{
     ActionSpec, ArtifactSpec, Mode, OperationId, Permission, StateSpec, TurnResult,
@@ -72,6 +75,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> Pack
 
     faults.check_ends(&manifest);
     check_process::check_process(&manifest, &manifest_places, &actions, &mut faults);
+    check_commands::check_commands(&manifest, &manifest_places, &state, &artifacts, &mut faults);
     check_prose::check_prose(
         &manifest,
         &manifest_places,
@@ -159,6 +163,11 @@ fn build_pack(manifest: Manifest, prose: &Prose, places: &SearchPath, parts: Pac
             .actions
             .into_iter()
             .map(|(name, used)| (name, used.value))
+            .collect(),
+        commands: manifest
+            .commands
+            .into_iter()
+            .map(|(name, command)| (name, command.value))
             .collect(),
         state: parts.state,
         artifacts: parts.artifacts,
@@ -708,12 +717,6 @@ impl Faults<'_> {
             }
         }
     }
-}
-
-/// Returns a hint that lists the modes.
-fn mode_hint(manifest: &Manifest) -> String {
-    let modes: Vec<&str> = manifest.modes.keys().map(Mode::as_str).collect();
-    format!("known modes: {}", modes.join(", "))
 }
 
 /// Returns the problems of an action's parameters: aliases of unknown values, references to unknown parameters, and an

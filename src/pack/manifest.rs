@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use super::command::CommandSpec;
 use super::condition::ManifestRule;
 use super::layer::{Layer, PerTier};
 use super::manifest_places::NO_OPERATION;
@@ -60,6 +61,9 @@ pub(super) struct Manifest {
     /// Modes and operation of each action in `actions.yaml`.
     #[serde(default)]
     pub(super) actions: IndexMap<String, WithPlace<ActionUse>>,
+    /// Commands of the user in a conversation.
+    #[serde(default)]
+    pub(super) commands: IndexMap<String, WithPlace<CommandSpec>>,
     /// Layers of the prompt, in order.
     pub(super) layers: Vec<WithPlace<Layer>>,
     /// Modes, in order.
@@ -68,6 +72,12 @@ pub(super) struct Manifest {
 
 fn default_separator() -> String {
     "\n\n---\n\n".to_owned()
+}
+
+/// Returns a hint that lists the modes.
+pub(super) fn mode_hint(manifest: &Manifest) -> String {
+    let modes: Vec<&str> = manifest.modes.keys().map(Mode::as_str).collect();
+    format!("known modes: {}", modes.join(", "))
 }
 
 /// Modes and operation of an action.

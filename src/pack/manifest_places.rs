@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_saphyr::Location;
 
 use super::problem::OperationRole;
@@ -19,6 +20,8 @@ pub(super) struct ManifestPlaces {
     #[serde(default)]
     actions: IndexMap<String, ActionPlaces>,
     #[serde(default)]
+    commands: IndexMap<String, CommandPlaces>,
+    #[serde(default)]
     modes: IndexMap<String, ModePlaces>,
 }
 
@@ -29,6 +32,23 @@ pub(super) struct ActionPlaces {
     pub(super) modes: Vec<WithPlace<String>>,
     #[serde(default)]
     pub(super) operation: Option<WithPlace<String>>,
+}
+
+/// Places of one command.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CommandPlaces {
+    #[serde(default)]
+    pub(super) modes: Vec<WithPlace<String>>,
+    #[serde(default)]
+    pub(super) steps: Vec<CommandStepPlaces>,
+}
+
+/// Places of one step of a command.
+#[derive(Debug, Deserialize)]
+pub(super) struct CommandStepPlaces {
+    pub(super) operation: WithPlace<String>,
+    #[serde(default)]
+    pub(super) with: IndexMap<String, WithPlace<IgnoredAny>>,
 }
 
 /// Places of one mode.
@@ -57,6 +77,11 @@ impl ManifestPlaces {
     /// Returns the places of an action.
     pub(super) fn action(&self, name: &str) -> Option<&ActionPlaces> {
         self.actions.get(name)
+    }
+
+    /// Returns the places of a command.
+    pub(super) fn command(&self, name: &str) -> Option<&CommandPlaces> {
+        self.commands.get(name)
     }
 
     /// Returns the places of a mode.

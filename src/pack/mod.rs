@@ -17,9 +17,11 @@
 mod actions;
 mod builtin;
 mod check;
+mod check_commands;
 mod check_layers;
 mod check_process;
 mod check_prose;
+mod command;
 mod condition;
 mod delimiters;
 mod faults;
@@ -52,6 +54,7 @@ pub use builtin::{
     PACK_DRAFT, PROBE_PACK, PROJECT_DRAFT, REQUEST_NOTICE, SECRET_FILES, SECRET_NAMES,
     UNANSWERED_NOTICE, names as builtin_names,
 };
+pub use command::{BUILT_IN_COMMANDS, CommandSpec, CommandStep};
 pub use condition::ManifestRule;
 pub use delimiters::DelimiterLines;
 pub use front_matter::{FrontMatter, VariableSpec};
@@ -114,6 +117,8 @@ pub struct Pack {
     pub actions: IndexMap<String, ActionSpec>,
     /// Modes and operation of each action.
     pub uses: IndexMap<String, ActionUse>,
+    /// Commands of the user in a conversation, by name.
+    pub commands: IndexMap<String, CommandSpec>,
     /// Sections of the session's state.
     pub state: StateSpec,
     /// Documents that a session produces, by key.

@@ -1,6 +1,7 @@
 //! Packs and templates.
 
 mod broken;
+mod commands;
 mod memory;
 mod packs;
 mod postmortem;
