@@ -134,6 +134,8 @@ pub enum ErrorKind {
     OtherPack,
     /// The conditions for leaving the mode are not met.
     GateClosed,
+    /// A command of the user was refused.
+    CommandRefused,
     /// The turn cannot be resumed.
     NotResumable,
     /// Another change with this name exists.

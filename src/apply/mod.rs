@@ -209,31 +209,66 @@ pub fn advance(pack: &Pack, state: &State) -> Result<Option<Event>> {
     let spec = pack.mode(mode)?;
     let progress = &state.progress;
 
-    let is_settled =
-        progress.replied && progress.fault.is_none() && progress.open == 0 && progress.undone == 0;
-    let is_open = state.ended.is_none() && progress.questions.is_empty() && !state.is_held;
-    if !is_settled || !is_open {
+    let is_settled = progress.replied && progress.fault.is_none() && progress.undone == 0;
+    if !is_settled || !can_move_on(state) {
         return Ok(None);
     }
 
-    let result = turn_result(spec, state);
-    let target = spec
-        .next
-        .get(&result)
-        .or_else(|| spec.next.get(&TurnResult::Otherwise));
-
     // A gate does not prevent a session from stopping.
+    let target = next_target(spec, state);
     if target != Some(&NextTarget::Stop) && closed_gate(pack, state)?.is_some() {
         return Ok(None);
     }
+    Ok(target.and_then(|target| target_event(mode, target)))
+}
 
-    Ok(match target {
-        None => None,
-        Some(NextTarget::Mode(next)) if next == mode => None,
-        Some(NextTarget::Mode(next)) => Some(Event::Entered { mode: next.clone() }),
-        Some(NextTarget::Done) => Some(Event::Ended { done: true }),
-        Some(NextTarget::Stop) => Some(Event::Ended { done: false }),
-    })
+/// Returns the event of entering the next mode or of ending the session after a command of the user; `None` to stay in
+/// the mode.
+///
+/// Other than [`advance`], it needs no reply: an open gate is enough, even if the last reply had a fault or asked for
+/// something that failed. The session stays in a mode without a gate, because no command can open one, and in a mode whose
+/// `finish` operations would run at the end, because they belong to a turn.
+///
+/// # Errors
+///
+/// `UnknownMode` if the pack does not define the state's mode.
+pub fn advance_after_command(pack: &Pack, state: &State) -> Result<Option<Event>> {
+    let mode = state.mode.as_ref().unwrap_or(&pack.start);
+    let spec = pack.mode(mode)?;
+    let is_gate_open = spec.gate.is_some() && closed_gate(pack, state)?.is_none();
+    if !is_gate_open || !can_move_on(state) {
+        return Ok(None);
+    }
+
+    let target = next_target(spec, state);
+    if target == Some(&NextTarget::Done) && !spec.finish.is_empty() {
+        return Ok(None);
+    }
+    Ok(target.and_then(|target| target_event(mode, target)))
+}
+
+/// Returns true if nothing but the last reply and the gate can keep the session in its mode.
+fn can_move_on(state: &State) -> bool {
+    let progress = &state.progress;
+    state.ended.is_none() && progress.open == 0 && progress.questions.is_empty() && !state.is_held
+}
+
+/// Returns the entry of `next` for the result of the last turn; without a turn, that of `otherwise`.
+fn next_target<'p>(spec: &'p ModeSpec, state: &State) -> Option<&'p NextTarget> {
+    let result = turn_result(spec, state);
+    spec.next
+        .get(&result)
+        .or_else(|| spec.next.get(&TurnResult::Otherwise))
+}
+
+/// Returns the event of going from a mode to a target; `None` if the target is the mode itself.
+fn target_event(mode: &Mode, target: &NextTarget) -> Option<Event> {
+    match target {
+        NextTarget::Mode(next) if next == mode => None,
+        NextTarget::Mode(next) => Some(Event::Entered { mode: next.clone() }),
+        NextTarget::Done => Some(Event::Ended { done: true }),
+        NextTarget::Stop => Some(Event::Ended { done: false }),
+    }
 }
 
 /// Returns the result of the last turn: the reply's result, or the result of the evidence if it is worse.

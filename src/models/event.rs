@@ -266,6 +266,8 @@ pub struct CallEnd {
 pub enum ChangeCause {
     /// A file was edited outside of agentd.
     Files,
+    /// The user gave a command.
+    User,
 }
 
 /// Result of an action, as the next prompt shows it.
@@ -367,6 +369,8 @@ pub enum StepTrigger {
     Reply,
     /// The end of every turn of the mode, or of the session.
     Always,
+    /// A command of the user, which no turn records as an intent.
+    Command,
 }
 
 /// Result of an effect.

@@ -64,6 +64,20 @@ impl Step {
         }
     }
 
+    /// Returns a step of a command that the user gave. Its operation finds the target in the input.
+    #[must_use]
+    pub fn on_command(operation: OperationId, input: String) -> Self {
+        Self {
+            operation,
+            target: String::new(),
+            content: Some(input),
+            before: None,
+            refused: None,
+            trigger: StepTrigger::Command,
+            action: None,
+        }
+    }
+
     /// Returns a step that updates a text: applies a diff, or replaces the whole text and keeps its line endings.
     ///
     /// The step is refused if `current` does not have the hash `before`, or if the diff does not apply.
@@ -113,6 +127,12 @@ impl Step {
     #[must_use]
     pub fn is_always_run(&self) -> bool {
         self.trigger == StepTrigger::Always
+    }
+
+    /// Returns true if the user requested the step with a command.
+    #[must_use]
+    pub fn is_of_user(&self) -> bool {
+        self.trigger == StepTrigger::Command
     }
 
     /// Returns true if the merge lock must be held while the step is run.

@@ -34,8 +34,8 @@ pub use change::{
     decide, list_changes, no_agent, open_change, review_tree, run_change, warn_of_own_work,
 };
 pub use chat::{
-    ChatOptions, ChatPreview, ChatReply, UndoReport, chat_state, chat_turn, check_chat_pack,
-    enter_mode, preview_chat, undo_message,
+    ChatOptions, ChatPreview, ChatReply, CommandReport, UndoReport, chat_state, chat_turn,
+    check_chat_pack, enter_mode, preview_chat, run_command, undo_message,
 };
 pub use clock::format_utc;
 pub use probe::{ConditionEffect, Probe, ProbeReport, ProbeTurn, probe_agent};

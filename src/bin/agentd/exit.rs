@@ -73,6 +73,7 @@ pub(crate) fn code_for(kind: ErrorKind) -> u8 {
         | ErrorKind::NotResumable
         | ErrorKind::NotWaiting
         | ErrorKind::GateClosed
+        | ErrorKind::CommandRefused
         | ErrorKind::VerdictStale => FORBIDDEN,
         ErrorKind::ReplyUnusable => AGENT,
         ErrorKind::LedgerUnusable

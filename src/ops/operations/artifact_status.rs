@@ -29,7 +29,7 @@ impl Act for ArtifactStatusSet {
         Ok(run_state_step(
             step,
             |input: &StatusInput| &input.artifact,
-            |input| declare_status(site, &input),
+            |input| declare_status(site, &input, step.is_of_user()),
         ))
     }
 }
@@ -37,6 +37,7 @@ impl Act for ArtifactStatusSet {
 fn declare_status(
     site: &Site<'_>,
     input: &StatusInput,
+    is_user: bool,
 ) -> std::result::Result<StateEffect, String> {
     let document = site.document()?;
     let key = &input.artifact;
@@ -44,7 +45,8 @@ fn declare_status(
     let Some(status) = ArtifactStatus::from_name(&input.status) else {
         return Err(format!("unknown status `{}`", input.status));
     };
-    if spec.fields.is_empty() {
+    // Without fields there is nothing to compute the status from, so an agent's claim does not count.
+    if spec.fields.is_empty() && !is_user {
         return Err(format!("only the user can declare `{key}` complete"));
     }
 

@@ -1,6 +1,7 @@
 //! Conversations: through the library, and with `agentd chat`.
 
 mod any_pack;
+mod commands;
 mod crash;
 mod dialogue;
 mod follow_ups;

@@ -112,11 +112,13 @@ impl Dialogue {
             let done = match reader.next_input() {
                 Ok(ChatInput::End) => break,
                 Ok(ChatInput::Message(text)) => self.send(context, watcher, &text),
-                Ok(ChatInput::Command(line)) => match slash::SlashCommand::parse(&line) {
-                    Ok(slash::SlashCommand::Quit) => break,
-                    Ok(command) => self.run_command(args, context, &command),
-                    Err(error) => Err(error.into()),
-                },
+                Ok(ChatInput::Command(line)) => {
+                    match slash::SlashCommand::parse(&line, &context.workspace.pack) {
+                        Ok(slash::SlashCommand::Quit) => break,
+                        Ok(command) => self.run_command(args, context, &command),
+                        Err(error) => Err(error.into()),
+                    }
+                }
                 // Reading again would fail again.
                 Err(error) if std::error::Error::source(&error).is_some() => {
                     return Err(error.into());

@@ -1,9 +1,9 @@
-//! A reply on the terminal.
+//! Replies and results of commands on the terminal.
 
 use std::io;
 
 use agentd::models::{ActionOutcome, ActionResult};
-use agentd::orchestrator::ChatReply;
+use agentd::orchestrator::{ChatReply, CommandReport};
 
 use crate::terminal;
 
@@ -38,6 +38,29 @@ pub(super) fn print_reply(reply: &ChatReply, json: bool) -> io::Result<()> {
     }
     if reply.is_all_refused() {
         terminal::warning("nothing that the reply asked for was carried out");
+    }
+    Ok(())
+}
+
+/// Prints the result of a command: a line for each step on stdout, and the new mode on stderr; or all of it as a line of
+/// JSON.
+pub(super) fn print_command(report: &CommandReport, json: bool) -> io::Result<()> {
+    if json {
+        return terminal::print_json_line(report);
+    }
+
+    let lines: String = report
+        .details
+        .iter()
+        .map(|detail| format!("✓ {}\n", detail.replace('\n', " ")))
+        .collect();
+    terminal::print_text(&lines)?;
+
+    if report.mode != report.command_mode {
+        terminal::eprint_row("mode", &report.mode);
+    }
+    if report.ended {
+        terminal::eprint_row("session", "ended");
     }
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use agentd::apply::gate_checklist;
 use agentd::models::{AgentName, Mode};
-use agentd::orchestrator::{TurnContext, chat_state, enter_mode, preview_chat, undo_message};
-use agentd::{Error, ErrorKind, Result};
+use agentd::orchestrator::{
+    TurnContext, chat_state, enter_mode, preview_chat, run_command, undo_message,
+};
+use agentd::{Error, ErrorKind, Pack, Result};
 use serde_json::json;
 
-use super::{Dialogue, find_agent};
+use super::{Dialogue, find_agent, print};
 use crate::args::Args;
 use crate::commands::input::is_known_agent;
 use crate::project;
@@ -27,6 +29,12 @@ A message is a line, or several lines between lines of \"\"\". A line that start
 command.
 ";
 
+/// Commands of every conversation, as hints list them.
+const COMMANDS: &str = "/state, /prompt, /mode, /model, /undo, /help, /quit";
+
+/// Width of the names in `/help`.
+const NAME_WIDTH: usize = 24;
+
 /// Message in the prompt of `/prompt` without one.
 const SAMPLE_MESSAGE: &str = "(your next message)";
 
@@ -45,16 +53,18 @@ pub(super) enum SlashCommand {
     /// The agent or model to use, if one is given.
     Model(Option<String>),
     Undo,
+    /// A command that the pack declares.
+    Pack(String),
     Quit,
 }
 
 impl SlashCommand {
-    /// Parses a line that starts with `/`.
+    /// Parses a line that starts with `/`, in a conversation with a pack.
     ///
     /// # Errors
     ///
     /// `NameInvalid` for an unknown command or a wrong argument.
-    pub(super) fn parse(line: &str) -> Result<Self> {
+    pub(super) fn parse(line: &str, pack: &Pack) -> Result<Self> {
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
         match (name, rest) {
@@ -68,7 +78,18 @@ impl SlashCommand {
             ("/help" | "/state" | "/undo" | "/quit", Some(_)) => {
                 Err(invalid(format!("`{name}` takes no argument")))
             }
-            _ => Err(invalid(format!("unknown command `{name}`"))),
+            (name, rest) => Self::parse_pack_command(name, rest.as_deref(), pack),
+        }
+    }
+
+    fn parse_pack_command(name: &str, rest: Option<&str>, pack: &Pack) -> Result<Self> {
+        let word = name.strip_prefix('/').unwrap_or(name);
+        if !pack.commands.contains_key(word) {
+            return Err(unknown_command(name, pack));
+        }
+        match rest {
+            None => Ok(Self::Pack(word.to_owned())),
+            Some(_) => Err(invalid(format!("`{name}` takes no argument"))),
         }
     }
 
@@ -97,8 +118,38 @@ impl SlashCommand {
 }
 
 fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::NameInvalid, message)
-        .with_hint("commands: /state, /prompt, /mode, /model, /undo, /help, /quit")
+    Error::new(ErrorKind::NameInvalid, message).with_hint(format!("commands: {COMMANDS}"))
+}
+
+fn unknown_command(name: &str, pack: &Pack) -> Error {
+    let own: String = pack
+        .commands
+        .keys()
+        .map(|name| format!(", /{name}"))
+        .collect();
+    Error::new(ErrorKind::NameInvalid, format!("unknown command `{name}`"))
+        .with_hint(format!("commands: {COMMANDS}{own}"))
+}
+
+/// Returns the text of `/help`, with the commands of the pack.
+fn help_text(pack: &Pack) -> String {
+    let mut text = HELP.to_owned();
+    if pack.commands.is_empty() {
+        return text;
+    }
+
+    text.push_str(&format!("\nCommands of the pack {}:\n", pack.name));
+    for (name, command) in &pack.commands {
+        let name = format!("/{name}");
+        let modes: Vec<&str> = command.modes.iter().map(Mode::as_str).collect();
+        let modes = match modes.as_slice() {
+            [] => String::new(),
+            modes => format!(" (in {})", modes.join(", ")),
+        };
+        let description = command.description.trim();
+        text.push_str(&format!("{name:NAME_WIDTH$} {description}{modes}\n"));
+    }
+    text
 }
 
 impl Dialogue {
@@ -111,7 +162,7 @@ impl Dialogue {
     ) -> Result<(), Failure> {
         match command {
             SlashCommand::Quit => Ok(()),
-            SlashCommand::Help => self.print("help", HELP),
+            SlashCommand::Help => self.print("help", &help_text(&context.workspace.pack)),
             SlashCommand::State => {
                 let preview = preview_chat(context, &self.session, SAMPLE_MESSAGE, &self.options)?;
                 self.print("state", &format!("{}\n", preview.state_text))
@@ -137,6 +188,11 @@ impl Dialogue {
                 self.show_model(context)
             }
             SlashCommand::Undo => self.undo(context),
+            SlashCommand::Pack(name) => {
+                let report = run_command(context, &self.session, name)?;
+                print::print_command(&report, self.json)?;
+                Ok(())
+            }
         }
     }
 
@@ -225,10 +281,26 @@ impl Dialogue {
 
 #[cfg(test)]
 mod tests {
+    use agentd::SearchPath;
+    use agentd::pack::BUILT_IN_COMMANDS;
+
     use super::*;
+
+    fn foreman() -> Pack {
+        Pack::load("foreman", &SearchPath::default()).unwrap()
+    }
+
+    #[test]
+    fn pack_cannot_declare_a_command_of_every_conversation() {
+        for name in COMMANDS.split(", ") {
+            let name = name.trim_start_matches('/');
+            assert!(BUILT_IN_COMMANDS.contains(&name), "{name}");
+        }
+    }
 
     #[test]
     fn lines_are_parsed_as_commands() {
+        let pack = foreman();
         let mode = |name: Option<&str>, insist| SlashCommand::Mode {
             name: name.map(str::to_owned),
             insist,
@@ -254,7 +326,11 @@ mod tests {
             ("/quit", SlashCommand::Quit),
         ];
         for (line, expected) in cases {
-            assert_eq!(SlashCommand::parse(line).unwrap(), expected, "{line}");
+            assert_eq!(
+                SlashCommand::parse(line, &pack).unwrap(),
+                expected,
+                "{line}"
+            );
         }
 
         for line in [
@@ -266,7 +342,7 @@ mod tests {
             "/quit now",
             "/undo 2",
         ] {
-            let error = SlashCommand::parse(line).unwrap_err();
+            let error = SlashCommand::parse(line, &pack).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NameInvalid, "{line}");
         }
     }
