@@ -6,11 +6,14 @@ use serde::Serialize;
 
 use super::gate_facts;
 use crate::error::Result;
-use crate::models::{ArtifactProgress, Mode, State};
-use crate::pack::{Pack, Rule};
+use crate::models::{ArtifactProgress, ArtifactStatus, Mode, State};
+use crate::pack::{CommandSpec, Pack, RequiredValue, Rule};
 
 /// Fact with the status of an artifact.
 const STATUS_FACT: &str = "status";
+
+/// Fact with the value of a field of the state.
+const STATE_FACT: &str = "state";
 
 /// Maximum number of missing fields that a line of the checklist names.
 const MAX_NAMED_FIELDS: usize = 6;
@@ -35,6 +38,20 @@ pub struct GateCondition {
     /// Fields that the artifact lacks; empty if the condition holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Command of the user that meets the condition, without `/`; `None` if the condition holds or the mode has no such
+    /// command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Field of the state that the condition is about, if it is about one.
+    #[serde(skip)]
+    field: Option<RequiredField>,
+}
+
+/// A field of the state, and the value that it must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RequiredField {
+    path: String,
+    value: String,
 }
 
 /// Returns the gate of a mode, condition by condition; `None` for a mode without a gate.
@@ -55,8 +72,13 @@ pub fn gate_checklist(pack: &Pack, state: &State, mode: &Mode) -> Result<Option<
         let missing = artifact
             .filter(|_| !holds)
             .map(|artifact| missing_fields(pack, artifact));
+        let required = rule.required_value();
         GateCondition {
             rule: rule.to_string(),
+            command: required
+                .filter(|_| !holds)
+                .and_then(|required| find_command(pack, mode, required)),
+            field: required.and_then(required_field),
             artifact: artifact.map(|artifact| artifact.name.clone()),
             holds,
             missing: missing.unwrap_or_default(),
@@ -77,6 +99,31 @@ fn find_artifact<'a>(
         return None;
     };
     artifacts.iter().find(|artifact| artifact.key() == key)
+}
+
+/// Returns the field of the state that a condition is about; `None` if it is about something else.
+fn required_field(required: RequiredValue<'_>) -> Option<RequiredField> {
+    let path = required
+        .argument
+        .filter(|_| required.fact == STATE_FACT && !required.value.is_empty())?;
+    Some(RequiredField {
+        path: path.to_owned(),
+        value: required.value.to_owned(),
+    })
+}
+
+/// Returns the name of the first command in a mode that gives a fact the required value.
+fn find_command(pack: &Pack, mode: &Mode, required: RequiredValue<'_>) -> Option<String> {
+    let argument = required.argument?;
+    let meets = |command: &CommandSpec| match required.fact {
+        STATE_FACT => command.sets_field(argument, required.value),
+        STATUS_FACT => ArtifactStatus::from_name(required.value)
+            .is_some_and(|status| command.declares_status(argument, status)),
+        _ => false,
+    };
+    let mut commands = pack.commands.iter();
+    let (name, _) = commands.find(|(_, command)| command.is_allowed_in(mode) && meets(command))?;
+    Some(name.clone())
 }
 
 /// Returns the fields that an artifact lacks: all required ones if the state lists none.
@@ -110,20 +157,26 @@ impl GateChecklist {
 }
 
 impl GateCondition {
-    fn title(&self) -> &str {
-        self.artifact.as_deref().unwrap_or(&self.rule)
+    fn title(&self) -> String {
+        match (&self.artifact, &self.field) {
+            (Some(artifact), _) => artifact.clone(),
+            (None, Some(field)) => format!("{} is {}", field.path, field.value),
+            (None, None) => self.rule.clone(),
+        }
     }
 
+    /// Returns a condition that does not hold, in short.
     fn summarize(&self) -> String {
-        match self.missing.len() {
-            0 => self.title().to_owned(),
-            count => format!("{} ({count} missing)", self.title()),
+        match (&self.field, self.missing.len()) {
+            (Some(field), _) => format!("{} is not {}", field.path, field.value),
+            (None, 0) => self.title(),
+            (None, count) => format!("{} ({count} missing)", self.title()),
         }
     }
 }
 
 impl fmt::Display for GateChecklist {
-    /// Writes one line for each condition: `[x] Impact`, `[ ] Timeline: missing Start`.
+    /// Writes one line for each condition: `[x] Impact`, `[ ] Timeline: missing Start`, `[ ] Report: use /sign-off`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, condition) in self.conditions.iter().enumerate() {
             let line_break = if index > 0 { "\n" } else { "" };
@@ -136,18 +189,24 @@ impl fmt::Display for GateChecklist {
 
 impl fmt::Display for GateCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.title())?;
+        f.write_str(&self.title())?;
         if self.missing.is_empty() {
-            return Ok(());
+            return match &self.command {
+                Some(command) => write!(f, ": use /{command}"),
+                None => Ok(()),
+            };
         }
 
         let named: Vec<&str> = self.missing.iter().map(String::as_str).collect();
         let rest = named.len().saturating_sub(MAX_NAMED_FIELDS);
         let named = &named[..named.len() - rest];
         write!(f, ": missing {}", named.join(", "))?;
-        match rest {
-            0 => Ok(()),
-            rest => write!(f, " and {rest} more"),
+        if rest > 0 {
+            write!(f, " and {rest} more")?;
+        }
+        match &self.command {
+            Some(command) => write!(f, "; then use /{command}"),
+            None => Ok(()),
         }
     }
 }

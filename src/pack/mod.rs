@@ -34,6 +34,7 @@ mod placeholder;
 mod problem;
 mod prompts;
 mod reply;
+mod required_value;
 mod rule;
 mod search_path;
 mod state_file;
@@ -63,6 +64,7 @@ pub use lint::{LintFinding, lint};
 pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget, ParameterSource};
 pub use placeholder::{Token, tokens};
 pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
+pub use required_value::RequiredValue;
 pub use rule::{FactValue, Rule, RuleFacts, RuleFault};
 pub use search_path::{
     Candidate, DEFINITIONS, Prose, ProseOwner, SearchPath, is_definition, is_read_definition,

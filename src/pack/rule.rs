@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::required_value::RequiredValue;
+
 /// Facts for evaluating rules: values by name, such as `depth`, or by name and argument, such as `status("theme")`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleFacts(BTreeMap<String, FactValue>);
@@ -144,6 +146,25 @@ impl Rule {
         let mut conjuncts = Vec::new();
         self.0.collect_conjuncts(&mut conjuncts);
         conjuncts
+    }
+
+    /// Returns the text that the rule requires of a fact; `None` if the rule is not a single `==` with a text.
+    #[must_use]
+    pub fn required_value(&self) -> Option<RequiredValue<'_>> {
+        let RuleNode::Compare(left, RuleOperator::Equal, right) = &self.0 else {
+            return None;
+        };
+        let ((fact, RuleOperand::Literal(FactValue::Text(value)))
+        | (RuleOperand::Literal(FactValue::Text(value)), fact)) = (left, right)
+        else {
+            return None;
+        };
+        let (fact, argument) = fact.split()?;
+        Some(RequiredValue {
+            fact,
+            argument,
+            value,
+        })
     }
 
     /// Returns the names and arguments of the facts in the rule.

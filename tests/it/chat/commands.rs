@@ -1,8 +1,8 @@
 //! Commands of the user that a pack declares.
 
-use agentd::apply::advance_after_command;
+use agentd::apply::{advance_after_command, gate_checklist};
 use agentd::models::{ActionOutcome, Event, Mode, State, StateChange};
-use agentd::orchestrator::{enter_mode, run_command};
+use agentd::orchestrator::{chat_state, enter_mode, run_command};
 use agentd::store::Store;
 use agentd::{ErrorKind, Pack};
 use serde_json::{Value, json};
@@ -256,5 +256,47 @@ fn command_does_not_skip_the_operations_at_the_end() {
     assert_eq!(
         advance_after_command(&without_finish, &state).unwrap(),
         Some(Event::Ended { done: true })
+    );
+}
+
+#[test]
+fn checklist_names_the_command_for_each_condition() {
+    let chat = report(&[]);
+    let gate = || {
+        let state = chat_state(&chat.context(), &session()).unwrap();
+        let gate = gate_checklist(&chat.workspace.pack, &state, &mode("draft"));
+        gate.unwrap().unwrap()
+    };
+    assert_eq!(
+        gate().to_string(),
+        "[ ] Approval: use /publish\n\
+         [ ] Summary: missing Cause; then use /publish\n\
+         [ ] report.published is true: use /publish"
+    );
+    assert_eq!(
+        gate().summarize_unmet(),
+        "Approval, Summary (1 missing), report.published is not true"
+    );
+    assert_eq!(
+        serde_json::to_value(&gate().conditions[2]).unwrap(),
+        json!({
+            "rule": "state(\"report.published\") == \"true\"",
+            "holds": false,
+            "command": "publish",
+        })
+    );
+
+    // A mode that does not allow the command does not name it.
+    let state = chat_state(&chat.context(), &session()).unwrap();
+    let archive = gate_checklist(&chat.workspace.pack, &state, &mode("archive"));
+    let archive = archive.unwrap().unwrap();
+    assert_eq!(archive.to_string(), "[ ] report.published is true");
+
+    chat.project
+        .write("summary.md", "## Cause\n\nA full disk.\n");
+    run_command(&chat.context(), &session(), "publish").unwrap();
+    assert_eq!(
+        gate().to_string(),
+        "[x] Approval\n[x] Summary\n[x] report.published is true"
     );
 }

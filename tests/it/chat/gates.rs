@@ -60,7 +60,7 @@ fn checklist_has_a_line_for_each_condition() {
 }
 
 #[test]
-fn conditions_that_are_not_about_an_artifact_show_their_rule() {
+fn condition_about_a_field_is_shown_in_words() {
     let pack = shipped_pack("foreman");
     let mut state = State::in_mode(mode("voice_calibration"));
     state.document.work_order = vec![artifact("Voice Bundle", ArtifactStatus::Complete, &[])];
@@ -69,7 +69,7 @@ fn conditions_that_are_not_about_an_artifact_show_their_rule() {
         .unwrap();
     assert_eq!(
         gate.to_string(),
-        "[x] Voice Bundle\n[ ] state(\"voice_context.locked\") == \"true\""
+        "[x] Voice Bundle\n[ ] voice_context.locked is true"
     );
 
     state
@@ -119,7 +119,7 @@ fn closed_gate_is_skipped_only_on_request_and_the_risk_is_shown() {
     assert_eq!(
         second_risk,
         "left voice_calibration before its gate was open: Voice Bundle, \
-         state(\"voice_context.locked\") == \"true\""
+         voice_context.locked is not true"
     );
     assert_eq!(
         risk,
