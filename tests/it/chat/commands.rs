@@ -124,6 +124,88 @@ fn change(path: &str, from: Value, to: Value) -> StateChange {
 }
 
 #[test]
+fn command_is_recorded_once_and_the_next_prompt_shows_it() {
+    let chat = Conversation::new("foreman", &[("first", "<message>Go on.</message>")]);
+    let context = chat.context();
+    enter_mode(&context, &session(), &mode("voice_calibration"), true).unwrap();
+    let before = ledger(&chat).len();
+
+    // No turn was taken in the mode.
+    let report = run_command(&context, &session(), "lock").unwrap();
+    assert_eq!(
+        report.details,
+        ["voice_bundle is complete", "set voice_context.locked"]
+    );
+    assert_eq!(report.command_mode, mode("voice_calibration"));
+    assert_eq!(report.mode, mode("director"));
+    assert!(!report.ended);
+
+    let added = ledger(&chat).split_off(before);
+    let added: Vec<Value> = added
+        .iter()
+        .map(|event| serde_json::to_value(event).unwrap())
+        .collect();
+    assert_eq!(
+        added,
+        [
+            json!({
+                "event": "state_changed",
+                "changes": [
+                    {"path": "artifacts.voice_bundle", "to": {"fields": {}, "declared": "complete"}},
+                    {"path": "voice_context.locked", "to": true},
+                ],
+                "cause": "user",
+            }),
+            json!({"event": "entered", "mode": "director"}),
+        ]
+    );
+
+    chat.say("first", "Draft it.").unwrap();
+    let prompt = chat.last_prompt();
+    assert!(prompt.contains("<current_mode>DIRECTOR</current_mode>"));
+    assert!(prompt.contains("<locked>true</locked>"), "{prompt}");
+}
+
+#[test]
+fn last_command_ends_the_session_as_done() {
+    let chat = Conversation::new("foreman", &[]);
+    let context = chat.context();
+    enter_mode(&context, &session(), &mode("director"), true).unwrap();
+    let report = run_command(&context, &session(), "draft-complete").unwrap();
+    assert_eq!((report.mode, report.ended), (mode("editor"), false));
+
+    let report = run_command(&context, &session(), "manuscript-complete").unwrap();
+    assert_eq!((report.mode, report.ended), (mode("editor"), true));
+    assert_eq!(ledger(&chat).last(), Some(&Event::Ended { done: true }));
+
+    // Given again, it changes nothing.
+    let before = ledger(&chat);
+    run_command(&context, &session(), "manuscript-complete").unwrap();
+    assert_eq!(ledger(&chat), before);
+}
+
+#[test]
+fn command_is_refused_in_other_modes_and_unless_the_pack_declares_it() {
+    let chat = Conversation::new("foreman", &[]);
+    let context = chat.context();
+    let error = run_command(&context, &session(), "lock").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CommandRefused);
+    assert_eq!(
+        error.message(),
+        "`/lock` is not allowed in mode `architect`"
+    );
+    assert_eq!(error.hint(), Some("modes that allow it: voice_calibration"));
+
+    let error = run_command(&context, &session(), "publish").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NameInvalid);
+    assert_eq!(
+        error.hint(),
+        Some("commands of the pack: /lock, /draft-complete, /manuscript-complete")
+    );
+    assert!(ledger(&chat).is_empty());
+}
+
+#[test]
 fn refused_step_leaves_nothing_of_the_steps_before_it() {
     let chat = report(&[]);
     let context = chat.context();

@@ -1,5 +1,8 @@
 //! `agentd chat` with piped input.
 
+use agentd::models::{ChangeCause, Event, SessionId};
+use agentd::store::{SqliteStore, Store};
+
 use crate::support::recording_agent::{answer, call, calls, define_agents};
 use crate::support::{TestProject, files_below, run_with_stdin};
 
@@ -116,4 +119,60 @@ fn verbose_output_has_the_size_of_the_prompt_and_its_layers() {
     assert!(line("prompt for architect: full tier, "), "{}", run.stderr);
     assert!(line("  identity: "), "{}", run.stderr);
     assert!(line("  session_state: "), "{}", run.stderr);
+}
+
+#[test]
+fn command_finishes_the_interrupted_turn_before_it() {
+    let project = TestProject::new();
+    let decision = "<action type=\"save_decision\"><category>voice</category><key>rhythm</key>\
+                    <value>Short sentences.</value></action>";
+    let saves = answer(
+        &project,
+        "saves",
+        &format!("<message>Noted.</message>\n{decision}"),
+    );
+    let talks = answer(&project, "talks", "<message>Go on.</message>");
+    define_agents(
+        &project,
+        &[("saves", &[&saves], ""), ("talks", &[&talks], "")],
+    );
+    let entered = chat(
+        &project,
+        &["--agent", "talks"],
+        "/mode voice_calibration --insist\n",
+    );
+    assert_eq!(entered.code, 0, "{}", entered.stderr);
+
+    // Killed after the reply was recorded, before its action was carried out.
+    let mut killed = project.command(&["chat", "--agent", "saves"]);
+    killed.env("AGENTD_FAIL", "replied=abort");
+    let run = run_with_stdin(killed, b"Short sentences, always.\n");
+    assert_eq!(run.code, -1, "{}", run.stderr);
+
+    let run = chat(&project, &["--agent", "talks"], "/lock\nDraft it.\n");
+    assert_eq!(
+        run.ok(),
+        "✓ voice_bundle is complete\n✓ set voice_context.locked\nGo on.\n"
+    );
+
+    let store = SqliteStore::open_existing(&project.root())
+        .unwrap()
+        .unwrap();
+    let events = store.events(&SessionId::new("chat").unwrap()).unwrap();
+    let is_settled =
+        |event: &Event| matches!(event, Event::Settled { settlement, .. } if settlement.done);
+    let is_command = |event: &Event| matches!(event, Event::StateChanged { cause, .. } if *cause == ChangeCause::User);
+    let settled = events.iter().position(|(_, event)| is_settled(event));
+    let command = events.iter().position(|(_, event)| is_command(event));
+    assert!(
+        settled.unwrap() < command.unwrap(),
+        "{settled:?} {command:?}"
+    );
+
+    let prompt = call(&project, "talks", 1).stdin;
+    assert!(prompt.contains("<current_mode>DIRECTOR</current_mode>"));
+    assert!(
+        prompt.contains("<entry category=\"voice\" key=\"rhythm\""),
+        "{prompt}"
+    );
 }

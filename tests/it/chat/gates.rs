@@ -69,7 +69,7 @@ fn condition_about_a_field_is_shown_in_words() {
         .unwrap();
     assert_eq!(
         gate.to_string(),
-        "[x] Voice Bundle\n[ ] voice_context.locked is true"
+        "[x] Voice Bundle\n[ ] voice_context.locked is true: use /lock"
     );
 
     state

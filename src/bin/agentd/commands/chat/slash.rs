@@ -323,6 +323,7 @@ mod tests {
                 SlashCommand::Model(Some("claude".to_owned())),
             ),
             ("/undo", SlashCommand::Undo),
+            ("/lock", SlashCommand::Pack("lock".to_owned())),
             ("/quit", SlashCommand::Quit),
         ];
         for (line, expected) in cases {
@@ -341,6 +342,8 @@ mod tests {
             "/mode a --now",
             "/quit now",
             "/undo 2",
+            "/lock now",
+            "//lock",
         ] {
             let error = SlashCommand::parse(line, &pack).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NameInvalid, "{line}");
