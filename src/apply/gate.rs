@@ -121,8 +121,8 @@ fn find_command(pack: &Pack, mode: &Mode, required: RequiredValue<'_>) -> Option
             .is_some_and(|status| command.declares_status(argument, status)),
         _ => false,
     };
-    let mut commands = pack.commands.iter();
-    let (name, _) = commands.find(|(_, command)| command.is_allowed_in(mode) && meets(command))?;
+    let mut commands = pack.commands_of(mode);
+    let (name, _) = commands.find(|(_, command)| meets(command))?;
     Some(name.clone())
 }
 

@@ -316,6 +316,13 @@ impl Pack {
             .filter(|(name, _)| self.uses.get(*name).is_some_and(|used| used.available))
     }
 
+    /// Returns the commands of the user that a mode allows, in order.
+    pub fn commands_of(&self, mode: &Mode) -> impl Iterator<Item = (&String, &CommandSpec)> {
+        self.commands
+            .iter()
+            .filter(move |(_, command)| command.is_allowed_in(mode))
+    }
+
     /// Returns the visibility of the state's sections in a mode.
     #[must_use]
     pub fn visibility(&self, mode: &Mode) -> SectionVisibility {

@@ -134,6 +134,7 @@ fn pack_json(pack: &Pack) -> Value {
             "gate": spec.gate.as_ref().map(|gate| gate.text()),
             "next": spec.next.iter().map(|(result, target)| (result.to_string(), json!(target_name(target)))).collect::<serde_json::Map<_, _>>(),
             "actions": pack.actions_of(mode).map(|(name, _)| name).collect::<Vec<_>>(),
+            "commands": pack.commands_of(mode).map(|(name, _)| name).collect::<Vec<_>>(),
         });
         (mode.to_string(), value)
     };
@@ -198,6 +199,13 @@ fn print_pack(pack: &Pack, out: &mut dyn Write) -> io::Result<()> {
             .collect();
         if !actions.is_empty() {
             writeln!(out, "  {:<width$}  actions: {}", "", actions.join(", "))?;
+        }
+        let commands: Vec<String> = pack
+            .commands_of(mode)
+            .map(|(name, _)| format!("/{name}"))
+            .collect();
+        if !commands.is_empty() {
+            writeln!(out, "  {:<width$}  commands: {}", "", commands.join(", "))?;
         }
     }
 
