@@ -95,11 +95,12 @@ pub fn apply(
         }
     }
 
+    let mut action_effects = Vec::new();
     for action in &response.actions {
         match action::permit_action(pack, mode, action)
             .and_then(|effect| permit.check_effect(effect))
         {
-            Ok(effect) => effects.push(effect),
+            Ok(effect) => action_effects.push(effect),
             Err(reason) => {
                 proposals.push(RejectedEffect {
                     what: EffectKind::action(&action.name),
@@ -112,6 +113,11 @@ pub fn apply(
             }
         }
     }
+
+    // A status is judged on what the other actions of the reply have written, whatever order the reply has them in.
+    let after = &permit.spec.after;
+    action_effects.sort_by_key(|effect| after.iter().position(|known| *known == effect.operation));
+    effects.extend(action_effects);
 
     let (verdict, fault) = match verdict {
         Ok(verdict) => (verdict, None),

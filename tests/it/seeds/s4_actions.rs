@@ -142,6 +142,51 @@ fn section_8_3_template_is_written_and_completed() {
     );
 }
 
+/// A status is judged after the writes of its reply, even if the reply declares it first.
+#[test]
+fn status_before_the_last_write_is_judged_after_it() {
+    let project = TestProject::new();
+    let reply = format!(
+        "{}{}{}{}",
+        action(
+            "update_status",
+            "<template>theme</template><status>complete</status>",
+        ),
+        "<action type=\"write_template\"><template>theme</template>\
+         <content><central_theme>An early draft.</central_theme></content></action>\n",
+        "<action type=\"write_template\"><template>theme</template>\
+         <content><central_theme>Can trust be learned?</central_theme></content></action>\n",
+        "<action type=\"write_template\"><template>theme</template>\
+         <content><theme_statement>Trust is a choice.</theme_statement></content></action>\n",
+    );
+    take_turn(&project, "architect", &reply);
+
+    let state = next_state(&project, "architect");
+    assert!(
+        state.contains("<template name=\"Theme\" status=\"complete\"/>"),
+        "{state}"
+    );
+    let outcome: Vec<(String, String)> = results(&state)
+        .into_iter()
+        .map(|(action, outcome, _)| (action, outcome))
+        .collect();
+    let done = |action: &str| (action.to_owned(), "done".to_owned());
+    assert_eq!(
+        outcome,
+        [
+            done("write_template"),
+            done("write_template"),
+            done("write_template"),
+            done("update_status")
+        ]
+    );
+
+    // Actions with one operation keep the order of the reply.
+    let file = project.read("story/theme.md");
+    assert!(file.contains("Can trust be learned?"), "{file}");
+    assert!(!file.contains("An early draft."), "{file}");
+}
+
 /// A placeholder does not fill a field, and a list needs its minimum.
 #[test]
 fn section_5_3_placeholders_and_short_lists_are_missing() {
