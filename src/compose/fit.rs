@@ -12,7 +12,7 @@ use super::count::Counter;
 use super::delimiters::Delimiters;
 use super::mention_escape::{ENVELOPE, longest_escaped};
 use super::render;
-use crate::models::{Format, PromptExpansion, PromptPart, RetentionClass, Tier};
+use crate::models::{ContextItem, Format, PromptExpansion, PromptPart, RetentionClass, Tier};
 use crate::text::xml::cdata_xml;
 
 /// Tokens of each chat message in addition to its text.
@@ -52,6 +52,8 @@ pub(super) struct EntryFit {
     pub(super) tokens: u64,
     /// Indices of the included items of a sequence, in the prompt's order.
     pub(super) items: Vec<usize>,
+    /// Item that names the omitted items of a sequence.
+    pub(super) note: Option<ContextItem>,
     /// Reason why the entry was shortened or omitted; `None` if it was not.
     pub(super) why: Option<String>,
 }
@@ -297,6 +299,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
             let limit = elastic.limit(tier).min(sequence.order.len());
             let (taken, tokens) = self.choose_items(sequence, elastic, room, limit);
+            let (taken, tokens, note) = self.add_note(sequence, elastic, room, (taken, tokens));
             let keeps_start = matches!(elastic.items, SequenceItems::Turns { .. })
                 && self.bounds.previous.is_some();
 
@@ -323,6 +326,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
 
             self.used += tokens;
             entry_fit.tokens = tokens;
+            entry_fit.note = note;
             entry_fit.items = sequence.order[..taken].to_vec();
             entry_fit.items.sort_unstable();
         }
@@ -374,6 +378,43 @@ impl<'a, 'e> Fitter<'a, 'e> {
         } else {
             (taken, tokens)
         }
+    }
+
+    /// Makes room for a note that names the omitted items of a sequence, if its layer has one, by omitting further items
+    /// from the end. Items that the user named are not omitted for it.
+    ///
+    /// Takes and returns the number of included items and their tokens.
+    fn add_note(
+        &mut self,
+        sequence: &mut ElasticFill,
+        elastic: &ElasticSequence<'_>,
+        room: u64,
+        (taken, tokens): (usize, u64),
+    ) -> (usize, u64, Option<ContextItem>) {
+        let SequenceItems::Context { items, .. } = &elastic.items else {
+            return (taken, tokens, None);
+        };
+        if taken == items.len() || !elastic.layer.has_session_items() {
+            return (taken, tokens, None);
+        }
+
+        let included = &sequence.order[..taken];
+        let named = included.iter().filter(|index| items[**index].named).count();
+        for kept in (named..=taken).rev() {
+            let Some(note) = render::omission_note(elastic, &sequence.order[..kept]) else {
+                break;
+            };
+            let mut rendered = String::new();
+            render::write_note(&mut rendered, self.delimiters, elastic.layer, &note, "\n\n");
+            let (_, kept_tokens) = self.count_fitting_items(sequence, elastic, room, kept);
+            let total = kept_tokens.max(sequence.around) + self.count_tokens(&rendered);
+            if total <= room {
+                return (kept, total, Some(note));
+            }
+        }
+
+        let (_, named_tokens) = self.count_fitting_items(sequence, elastic, room, named);
+        (named, named_tokens, None)
     }
 
     /// Returns the number of items that fit into `room` tokens, in order, and their tokens.

@@ -4,7 +4,7 @@ use super::SourcedItem;
 use super::block::{BlockVariant, ElasticSequence, PromptBlock, SequenceItems};
 use super::delimiters::{Delimiters, one_line, role_prefix};
 use super::state_xml::{knowledge_tags, write_entry};
-use crate::models::{ContextKind, ConversationTurn, Format, MessageRole, PromptPart};
+use crate::models::{ContextItem, ContextKind, ConversationTurn, Format, MessageRole, PromptPart};
 use crate::pack::Layer;
 use crate::text::xml::element_xml;
 
@@ -209,6 +209,51 @@ pub(super) fn write_item_piece(
             );
         }
     }
+}
+
+/// Name of the item that lists the omitted items of a sequence.
+const OMITTED: &str = "omitted";
+
+/// Returns an item that names the context items that are not included; `None` if all are.
+pub(super) fn omission_note(
+    elastic: &ElasticSequence<'_>,
+    included: &[usize],
+) -> Option<ContextItem> {
+    let SequenceItems::Context { items, .. } = &elastic.items else {
+        return None;
+    };
+    let omitted: Vec<&ContextItem> = items
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !included.contains(index))
+        .map(|(_, sourced)| &sourced.item)
+        .collect();
+    let kind = omitted.first()?.kind();
+    let names: Vec<String> = omitted
+        .iter()
+        .map(|item| one_line(item.name()).into_owned())
+        .collect();
+
+    let content = format!("omitted: {} (no room in this prompt)", names.join(", "));
+    Some(ContextItem::new(kind, OMITTED, content))
+}
+
+/// Writes the note of a sequence about its omitted items.
+pub(super) fn write_note(
+    out: &mut String,
+    delimiters: &Delimiters<'_>,
+    layer: &Layer,
+    note: &ContextItem,
+    lead: &str,
+) {
+    write_context(
+        out,
+        delimiters,
+        lead,
+        &layer.heading_text(),
+        (note.kind(), note.name()),
+        note.content(),
+    );
 }
 
 /// Returns an upper bound for the rendered size of an item in bytes.

@@ -20,13 +20,17 @@ pub(super) enum PromptPiece<'e, 'a> {
     Around(&'e ElasticSequence<'a>, &'static str),
     /// One piece of an item: the item's index and the piece's number.
     Item(&'e ElasticSequence<'a>, usize, usize),
+    /// Item that names the omitted items of a sequence.
+    Note(&'e ElasticSequence<'a>, &'e ContextItem),
 }
 
 impl PromptPiece<'_, '_> {
     fn is_system(self) -> bool {
         match self {
             Self::Block(block) | Self::End(block) => block.part == PromptPart::System,
-            Self::Around(elastic, _) | Self::Item(elastic, ..) => elastic.is_inside_block(),
+            Self::Around(elastic, _) | Self::Item(elastic, ..) | Self::Note(elastic, _) => {
+                elastic.is_inside_block()
+            }
         }
     }
 }
@@ -90,6 +94,14 @@ impl PieceSink for SegmentWriter {
             }
             PromptPiece::Item(elastic, index, piece) => {
                 (elastic.layer, render::describe_piece(elastic, index, piece))
+            }
+            PromptPiece::Note(elastic, note) => {
+                let id = format!("{}/{}", elastic.layer.id, note.name());
+                let part = PromptPart::Context {
+                    kind: note.kind(),
+                    name: note.name().to_owned(),
+                };
+                (elastic.layer, (id, part, "agentd".to_owned()))
             }
         };
 
@@ -157,7 +169,7 @@ fn write_items(
     sink: &mut impl PieceSink,
     first: &mut bool,
 ) {
-    if entry_fit.items.is_empty() {
+    if entry_fit.items.is_empty() && entry_fit.note.is_none() {
         return;
     }
 
@@ -179,6 +191,12 @@ fn write_items(
             });
             lead = "\n\n";
         }
+    }
+
+    if let Some(note) = &entry_fit.note {
+        sink.write_piece(PromptPiece::Note(elastic, note), |out| {
+            render::write_note(out, delimiters, elastic.layer, note, lead);
+        });
     }
 
     if !close.is_empty() {
@@ -224,6 +242,7 @@ pub(super) fn take_contents(entries: &mut [PromptEntry<'_>], fit: &FitOutcome) -
                 for &index in &entry_fit.items {
                     contents.items.extend(take_context_items(elastic, index));
                 }
+                contents.items.extend(entry_fit.note.clone());
             }
         }
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::turn::request::TurnRequest;
 use super::turn::resolved::ResolvedTurn;
-use super::workspace::{PromptContext, Workspace, gather};
+use super::workspace::{PromptContext, Workspace, gather, gather_session_documents};
 use crate::compose::{
     self, Counter, Draft, FitReport, MissingVariable, ModelMeasurements, PromptRequest,
     TURN_VARIABLES, Variables,
@@ -70,6 +70,8 @@ pub struct Assembly {
     pub tasks: Option<Vec<String>>,
     /// Files of the project that replace built-in ones.
     pub overrides: Vec<String>,
+    /// Warnings about content that the prompt lacks. They were logged, too.
+    pub warnings: Vec<String>,
 }
 
 /// Gathers the context for the prompt of a request: `project.md`, the project's tree, the artifacts and tasks of the
@@ -101,7 +103,12 @@ pub(crate) fn assemble_turn(
 ) -> Result<Assembly> {
     let pack = &workspace.pack;
     let turn_request = &turn.request;
-    let context = gather_context(workspace, turn)?;
+    let mut context = gather_context(workspace, turn)?;
+    let mode = &turn_request.mode;
+    let session_documents =
+        gather_session_documents(workspace, mode, &state.document, &context.items);
+    context.items.extend(session_documents.items);
+
     let target = PromptTarget::new(workspace, turn)?;
     check_variables(pack, turn.template.as_deref(), &turn_request.variables)?;
     if turn_request.work.is_some()
@@ -164,6 +171,7 @@ pub(crate) fn assemble_turn(
         sources,
         tasks: context.tasks,
         overrides: overrides(pack, turn.template.as_deref(), turn.spec),
+        warnings: session_documents.warnings,
     })
 }
 

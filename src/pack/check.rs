@@ -56,6 +56,7 @@ pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> Pack
     texts.extend(repair.iter().map(|text| (text.name.clone(), text.clone())));
     let actions = faults.read_actions(name, &manifest, places);
     let state = state_file::read_state(name, &manifest, places, &mut faults);
+    check_layers::check_state_files(&manifest, &state, &mut faults);
     let artifacts = state_file::read_artifacts(name, &manifest, places, &state, &mut faults);
     let mut skeletons = BTreeMap::new();
 

@@ -9,7 +9,7 @@ use super::layer::{Layer, LayerContent, file_for};
 use super::manifest::Manifest;
 use super::search_path::{SearchPath, is_plain_name};
 use super::text::ProseText;
-use crate::models::{Mode, RetentionClass, Tier};
+use crate::models::{Mode, RetentionClass, StateSpec, Tier};
 use crate::text::yaml::WithPlace;
 
 /// Facts for conditions of layers, in addition to the pack's variables.
@@ -98,6 +98,22 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
             place(manifest.layers.first()),
             "no layer holds text or the template",
         );
+    }
+}
+
+/// Checks that `state_file` of each layer is a field of the state.
+pub(super) fn check_state_files(manifest: &Manifest, state: &StateSpec, faults: &mut Faults<'_>) {
+    for layer in &manifest.layers {
+        let Some(path) = &layer.value.state_file else {
+            continue;
+        };
+        if let Err(message) = state.type_at(path) {
+            let id = &layer.value.id;
+            faults.add(
+                layer.referenced,
+                format!("layer `{id}`: `state_file`: {message}"),
+            );
+        }
     }
 }
 
@@ -227,6 +243,15 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         }
         _ if layer.holds != LayerContent::Knowledge && !layer.keep.is_empty() => {
             Some("`keep` is only for knowledge")
+        }
+        _ if layer.holds != LayerContent::Artifacts && layer.mode_artifacts => {
+            Some("`mode_artifacts` is only for artifacts")
+        }
+        _ if layer.holds != LayerContent::Files && layer.state_file.is_some() => {
+            Some("`state_file` is only for files")
+        }
+        _ if layer.has_session_items() && (!is_elastic || layer.when.is_some()) => {
+            Some("`mode_artifacts` and `state_file` need `class: elastic`, and no `when`")
         }
         _ => None,
     }

@@ -69,6 +69,12 @@ pub struct Layer {
     /// Categories of knowledge that are included before all others.
     #[serde(default)]
     pub keep: Vec<String>,
+    /// Set on a layer of artifacts to include the files of the pack's artifacts that the mode lists.
+    #[serde(default)]
+    pub mode_artifacts: bool,
+    /// Path of the state field with the file that a layer of files includes, such as `active_context.file`.
+    #[serde(default)]
+    pub state_file: Option<String>,
 }
 
 /// A file that is used if its condition holds.
@@ -179,6 +185,12 @@ impl Layer {
         self.when
             .iter()
             .chain(self.choose.iter().map(|choice| &choice.value.when))
+    }
+
+    /// Returns true if the session adds items to the layer, in addition to those of the request.
+    #[must_use]
+    pub fn has_session_items(&self) -> bool {
+        self.mode_artifacts || self.state_file.is_some()
     }
 
     /// Returns the heading of the layer, or of each of its items, in flat text; may be empty.

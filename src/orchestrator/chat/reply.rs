@@ -38,8 +38,10 @@ pub struct ChatReply {
     pub gate: Option<GateChecklist>,
     /// True if the reply ended the session.
     pub ended: bool,
-    /// Tolerated problems of the reply and warnings about the call.
+    /// Tolerated problems of the reply.
     pub warnings: Vec<String>,
+    /// Warnings about the prompt and the call. They were logged, too.
+    pub call_warnings: Vec<String>,
     /// Usage of all calls.
     pub usage: UsageMetrics,
 }
@@ -51,7 +53,7 @@ impl ChatReply {
     ///
     /// The error of a failed call.
     pub(super) fn from_report(pack: &Pack, report: TurnReport) -> Result<Self> {
-        let mut warnings = report.warnings;
+        let mut warnings = Vec::new();
         if let Some(fault) = report.fault {
             if !report.end.is_ok() {
                 return Err(fault);
@@ -81,6 +83,7 @@ impl ChatReply {
             thinking: report.response.thoughts,
             updates: report.response.updates,
             warnings,
+            call_warnings: report.warnings,
             usage: report.usage,
         })
     }

@@ -68,6 +68,7 @@ pub fn take_turn(
 
         let mut active = ActiveTurn::new(session, &prepared, &site);
         active.warnings.extend(inspected.warning);
+        active.warnings.extend(assembly.warnings);
         run_turn(active, driver, opening)
     })
 }

@@ -8,6 +8,7 @@ mod layers;
 mod open;
 mod project_memory;
 mod secret_files;
+mod session_documents;
 mod trust;
 
 pub use checks::{accept_checks, check_checks};
@@ -19,6 +20,7 @@ pub(crate) use open::BaseDefinitions;
 pub use open::{Workspace, WorkspaceOptions};
 pub use project_memory::ProjectFiles;
 pub(crate) use secret_files::is_secret_file;
+pub(crate) use session_documents::gather_session_documents;
 pub(crate) use trust::distrust_ledger;
 pub use trust::{
     Definition, Trust, TrustStatus, check_trust, is_ledger_trusted, list_definitions, open_ledger,
