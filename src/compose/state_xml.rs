@@ -1,11 +1,14 @@
 //! `<session_state>`: the state of a session as XML, for a mode and a tier.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::delimiters::Delimiters;
 use crate::models::{
-    ActionResult, ArtifactProgress, ArtifactStatus, FieldType, KnowledgeEntry, ListSpec, Mode,
-    SectionSource, SectionSpec, StateDocument, Tier, mean_completion,
+    ActionOutcome, ActionResult, ArtifactField, ArtifactProgress, ArtifactSpec, ArtifactStatus,
+    FieldType, KnowledgeEntry, ListSpec, Mode, SectionSource, SectionSpec, StateDocument, Tier,
+    mean_completion,
 };
 use crate::pack::Pack;
 use crate::text::escape::{XmlPosition, push_escaped};
@@ -15,6 +18,24 @@ const MAX_RESULTS: usize = 10;
 
 /// Maximum length of the description of a result, in bytes.
 const MAX_RESULT_BYTES: usize = 300;
+
+/// Maximum length of a state at the minimal tier that has results or an artifact, in bytes; about 150 tokens.
+const MAX_MINIMAL_BYTES: usize = 450;
+
+/// Maximum number of failed results at the minimal tier.
+const MAX_MINIMAL_RESULTS: usize = 2;
+
+/// Maximum length of a risk or the description of a result at the minimal tier, in bytes.
+const MAX_MINIMAL_TEXT_BYTES: usize = 80;
+
+/// Length below which a description is not worth showing, in bytes.
+const MIN_RESULT_BYTES: usize = 20;
+
+/// Maximum length of the list of missing fields at the minimal tier, in bytes.
+const MAX_MINIMAL_FIELD_BYTES: usize = 64;
+
+/// End of the state.
+const STATE_END: &str = "</session_state>";
 
 /// Field of an artifact that a tier may leave out: the list of filled fields.
 const COMPLETED: &str = "completed";
@@ -60,23 +81,46 @@ pub(super) fn state_xml(
         xml.write_element(1, "completion_pct", &percent.to_string());
     }
 
-    for risk in &risks[risks.len().saturating_sub(MAX_RISKS)..] {
-        xml.write_element(1, "risk", risk);
+    if tier == Tier::Minimal {
+        if let Some(risk) = risks.last() {
+            xml.write_element(1, "risk", &shortened(risk, MAX_MINIMAL_TEXT_BYTES));
+        }
+    } else {
+        for risk in &risks[risks.len().saturating_sub(MAX_RISKS)..] {
+            xml.write_element(1, "risk", risk);
+        }
     }
 
+    let visibility = pack.visibility(mode);
     if tier == Tier::Minimal {
         for (element, path) in &pack.state.minimal {
-            if let Some(value) = document.value_at(path) {
-                xml.write_value(1, element, value);
+            let section = pack.state.sections.get(path);
+            let source = section.and_then(|section| section.holds);
+            let is_shown = visibility.shows(path, Tier::Medium) && !visibility.summarizes(path);
+            match (source, section) {
+                (Some(SectionSource::Artifacts), Some(section)) if is_shown => {
+                    if let Some(next) = next_artifact(pack, document, &artifacts) {
+                        let spec = pack.artifacts.get(&next.key());
+                        xml.write_next_artifact(element, section, &next, spec);
+                    }
+                }
+                (Some(SectionSource::Results), _) if is_shown => {
+                    xml.write_failed_results(element, results);
+                }
+                (Some(_), _) => {}
+                (None, _) => {
+                    if let Some(value) = document.value_at(path) {
+                        xml.write_value(1, element, value);
+                    }
+                }
             }
         }
         return StateXml {
             head: xml.out,
-            tail: "</session_state>".to_owned(),
+            tail: STATE_END.to_owned(),
         };
     }
 
-    let visibility = pack.visibility(mode);
     let mut head = None;
     for (name, section) in &pack.state.sections {
         if section.holds == Some(SectionSource::Knowledge) {
@@ -101,7 +145,7 @@ pub(super) fn state_xml(
         }
     }
 
-    xml.out.push_str("</session_state>");
+    xml.out.push_str(STATE_END);
     match head {
         Some(head) => StateXml {
             head,
@@ -111,6 +155,58 @@ pub(super) fn state_xml(
             head: xml.out,
             tail: String::new(),
         },
+    }
+}
+
+/// Returns the first artifact that is not complete, with its missing fields; `None` if there is none, or if nothing is
+/// known of its fields.
+fn next_artifact(
+    pack: &Pack,
+    document: &StateDocument,
+    artifacts: &[ArtifactProgress],
+) -> Option<ArtifactProgress> {
+    let mut next = artifacts
+        .iter()
+        .find(|artifact| artifact.status != ArtifactStatus::Complete)?
+        .clone();
+
+    // An artifact of which nothing exists has no list of missing fields.
+    let is_declared = document.work_order.is_empty();
+    if is_declared && next.completed.is_empty() && next.missing.is_empty() {
+        let spec = pack.artifacts.get(&next.key());
+        next.missing = spec.map_or(Vec::new(), |spec| spec.fields.keys().cloned().collect());
+    }
+    let has_fields = !next.completed.is_empty() || !next.missing.is_empty();
+    has_fields.then_some(next)
+}
+
+/// Returns a text of at most `limit` bytes; a longer one ends with `…`.
+fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let end = limit.saturating_sub('…'.len_utf8());
+    let cut = text.floor_char_boundary(end);
+    Cow::Owned(format!("{}…", &text[..cut]))
+}
+
+/// Returns the key of a field, with its title unless the key says the same: `step_2 (Rollback)`.
+fn field_label(key: &str, field: Option<&ArtifactField>) -> String {
+    let Some(field) = field else {
+        return key.to_owned();
+    };
+    let letters = |text: &str| {
+        let letters = text.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect::<String>()
+    };
+    // A number at the start of the title is in the key, too.
+    let title = field
+        .title
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
+    if letters(title) == letters(key) {
+        key.to_owned()
+    } else {
+        format!("{key} ({title})")
     }
 }
 
@@ -318,6 +414,66 @@ impl StateWriter<'_> {
             self.write_empty_tag(2, "omitted", &[("count", &omitted)]);
         }
         self.write_close_tag(1, name);
+    }
+
+    /// Writes an artifact with its first missing fields, for the minimal tier; nothing if there is no room.
+    fn write_next_artifact(
+        &mut self,
+        element: &str,
+        section: &SectionSpec,
+        artifact: &ArtifactProgress,
+        spec: Option<&ArtifactSpec>,
+    ) {
+        let start = self.out.len();
+        let kind = section.element.as_deref().unwrap_or("artifact");
+        let key = artifact.key();
+        if artifact.missing.is_empty() {
+            let attributes = [(kind, key.as_str()), ("status", artifact.status.name())];
+            self.write_empty_tag(1, element, &attributes);
+        } else {
+            let mut missing = String::new();
+            for key in &artifact.missing {
+                let label = field_label(key, spec.and_then(|spec| spec.fields.get(key)));
+                if !missing.is_empty() {
+                    missing.push_str(", ");
+                    if missing.len() + label.len() > MAX_MINIMAL_FIELD_BYTES {
+                        missing.push('…');
+                        break;
+                    }
+                }
+                missing.push_str(&label);
+            }
+            self.write_empty_tag(1, element, &[(kind, &key), ("missing", &missing)]);
+        }
+
+        if self.minimal_room() == 0 {
+            self.out.truncate(start);
+        }
+    }
+
+    /// Writes the first results that are not done, for the minimal tier, as far as there is room.
+    fn write_failed_results(&mut self, element: &str, results: &[ActionResult]) {
+        let failed = results
+            .iter()
+            .filter(|result| result.outcome != ActionOutcome::Done);
+        for result in failed.take(MAX_MINIMAL_RESULTS) {
+            let start = self.out.len();
+            let attributes = [("action", result.action.as_str())];
+            self.write_element_with(1, element, &attributes, "");
+            let room = self.minimal_room();
+            self.out.truncate(start);
+            if room < MIN_RESULT_BYTES.min(result.detail.len()) {
+                return;
+            }
+
+            let detail = shortened(&result.detail, room.min(MAX_MINIMAL_TEXT_BYTES));
+            self.write_element_with(1, element, &attributes, &detail);
+        }
+    }
+
+    /// Returns the bytes that are left of a state at the minimal tier.
+    fn minimal_room(&self) -> usize {
+        MAX_MINIMAL_BYTES.saturating_sub(self.out.len() + STATE_END.len())
     }
 
     fn write_value(&mut self, depth: usize, name: &str, value: &Value) {

@@ -17,7 +17,8 @@ pub struct StateSpec {
     /// Sections by name, in their order in the XML.
     pub sections: IndexMap<String, SectionSpec>,
     /// XML elements that the minimal tier shows, each with the path of its field, such as
-    /// `active_file: active_context.file`.
+    /// `active_file: active_context.file`. A section of artifacts shows the next one that is not complete, a section of
+    /// results those that are not done.
     #[serde(default)]
     pub minimal: IndexMap<String, String>,
     /// Visibility of the sections in each mode.

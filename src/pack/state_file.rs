@@ -77,7 +77,12 @@ pub(super) fn read_state(
     };
     for (element, path) in &file.minimal {
         checker.check_element(path.referenced, element);
-        if let Err(message) = spec.type_at(&path.value) {
+        let section = spec.sections.get(&path.value);
+        let is_list_of_agentd = matches!(
+            section.and_then(|section| section.holds),
+            Some(SectionSource::Artifacts | SectionSource::Results)
+        );
+        if !is_list_of_agentd && let Err(message) = spec.type_at(&path.value) {
             checker.add(path.referenced, message);
         }
     }

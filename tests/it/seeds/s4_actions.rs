@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::TestProject;
-use crate::support::foreman_pack::{ACTIONS, MODES, parsed, state_of};
+use crate::support::foreman_pack::{ACTIONS, MODES, o200k, parsed, state_of};
 
 /// Actions that are carried out. The others are refused as not available yet.
 const AVAILABLE: [&str; 3] = ["save_decision", "write_template", "update_status"];
@@ -439,4 +439,109 @@ fn hostile_actions_change_nothing() {
     assert!(unknown.is_some(), "{outcomes:?}");
     let file = project.read("story/theme.md");
     assert!(file.contains("\\## Theme Statement"), "{file}");
+}
+
+/// Returns the session state of the next prompt at the minimal tier, which has at most 150 tokens.
+fn next_minimal_state(project: &TestProject, mode: &str, more: &[&str]) -> String {
+    let args = ["prompt", mode, "Next.", "--pack", "foreman"];
+    let model = ["--session", "novel", "--model", "llama3.2:3b"];
+    let prompt = project.run(&[&args[..], &model, more].concat()).ok();
+    let state = state_of(&prompt).to_owned();
+    let tokens = o200k(&state);
+    assert!(tokens <= 150, "{tokens} tokens: {state}");
+    state
+}
+
+/// A small model learns what was refused, and what is missing next.
+#[test]
+fn minimal_state_has_refused_actions_and_the_next_artifact() {
+    let project = TestProject::new();
+    let fresh = next_minimal_state(&project, "architect", &[]);
+    assert!(
+        fresh.contains(
+            "  <next template=\"protagonist\" missing=\"fatal_flaw, the_lie, arc_start, arc_midpoint, arc_resolution\"/>\n"
+        ),
+        "{fresh}"
+    );
+
+    let complete = |template: &str| {
+        format!(
+            "<action type=\"update_status\"><template>{template}</template><status>complete</status></action>\n"
+        )
+    };
+    let reply = format!(
+        "{}{}{}<action type=\"write_template\"><template>protagonist</template><content>\
+         <fatal_flaw>Pride</fatal_flaw><the_lie>Alone is safe</the_lie><arc_start>Alone</arc_start>\
+         <arc_midpoint>Doubt</arc_midpoint><arc_resolution>Trust</arc_resolution></content></action>",
+        action(
+            "update_status",
+            "<template>protagonist</template><status>complete</status>"
+        ),
+        complete("theme"),
+        complete("beat_sheet"),
+    );
+    take_turn(&project, "architect", &reply);
+    let state = next_minimal_state(&project, "architect", &[]);
+    assert!(
+        state.contains(
+            "  <next template=\"beat_sheet\" missing=\"beat_1 (Opening Image), beat_2 (Theme Stated), beat_3 (Set-Up), …\"/>\n"
+        ),
+        "{state}"
+    );
+    assert!(
+        state.contains("  <not_done action=\"update_status\">`theme` is not_started, not complete: missing central_theme, theme_statement</not_done>\n"),
+        "{state}"
+    );
+    assert_eq!(state.matches("<not_done").count(), 2, "{state}");
+
+    // The work order is a summary in DIRECTOR, so it names no next artifact.
+    let director = next_minimal_state(&project, "director", &[]);
+    assert!(!director.contains("<next"), "{director}");
+    assert!(director.contains("<not_done"), "{director}");
+}
+
+/// The budget of the minimal state holds with every element of 6.3 and with long and hostile descriptions.
+#[test]
+fn minimal_state_stays_within_its_budget() {
+    let project = TestProject::new();
+    let reply = (0..5).fold("<message>m</message>\n".to_owned(), |reply, index| {
+        let name = format!("</not_done><&\u{1F600}{}{index}", "語".repeat(200));
+        reply + &format!("<action type=\"write_template\"><template>{name}</template><content><a>b</a></content></action>\n")
+    });
+    take_turn(&project, "architect", &reply);
+    let state = "active_context: {file: Chapter_4_Scene_2.md, beat: Midpoint}\nvoice_context: {locked: true}\n";
+    project.write("state.yaml", state);
+    for more in [&[][..], &["--state", "state.yaml"]] {
+        let state = next_minimal_state(&project, "architect", more);
+        let document = parsed(&state);
+        let shown = document
+            .descendants()
+            .filter(|node| node.has_tag_name("not_done"))
+            .count();
+        assert!((1..=2).contains(&shown), "{state}");
+    }
+
+    // Skipped gates leave room for what was refused.
+    let chat = [
+        "chat",
+        "--pack",
+        "foreman",
+        "--session",
+        "novel",
+        "--agent",
+        "echo",
+    ];
+    let run = project.run_with_stdin(&chat, b"/mode editor --insist\n");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let refused = action(
+        "write_template",
+        "<template>theme</template><content><central_theme>x</central_theme></content>",
+    );
+    take_turn(&project, "editor", &refused);
+    let state = next_minimal_state(&project, "editor", &[]);
+    assert_eq!(state.matches("<risk>left director").count(), 1, "{state}");
+    assert!(
+        state.contains("<not_done action=\"write_template\">not allowed in this mode"),
+        "{state}"
+    );
 }
