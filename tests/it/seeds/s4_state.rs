@@ -713,3 +713,25 @@ fn section_6_compose_and_the_assembler_agree() {
         assert_eq!(draft.text(), prompt(model, mode, &work), "{mode}, {model}");
     }
 }
+
+/// 5.3: the beats of the beat sheet have names, in the order of their keys; at full, with percentages.
+#[test]
+fn section_5_3_prompts_name_the_beats() {
+    let pack = pack();
+    let fields = &pack.artifacts["beat_sheet"].fields;
+    let keys: Vec<&str> = fields.keys().map(String::as_str).collect();
+    let expected: Vec<String> = (1..=15).map(|number| format!("beat_{number}")).collect();
+    assert_eq!(keys, expected);
+
+    let name = |title: &str| title.split_once(". ").unwrap().1.to_owned();
+    let with_percent: Vec<String> = fields
+        .values()
+        .map(|field| format!("{} {}%", name(&field.title), field.percent.unwrap()))
+        .collect();
+    let names: Vec<String> = fields.values().map(|field| name(&field.title)).collect();
+    for (model, beats) in [("gpt-4o", with_percent), ("deepseek-chat", names)] {
+        let prompt = prompt(model, "architect", &StateDocument::default());
+        let line = format!("beat_1 to beat_15: {}", beats.join(", "));
+        assert!(prompt.contains(&line), "{model}: {line}");
+    }
+}
