@@ -37,6 +37,7 @@ mod source_map;
 mod stream;
 mod structured;
 mod tag;
+mod unaccepted_actions;
 mod unwrap;
 mod verdict;
 mod verdict_line;
@@ -53,6 +54,7 @@ use scan::{ScanResult, scan};
 use source_map::SourceText;
 pub use stream::Stream;
 use tag::TagNames;
+pub use unaccepted_actions::find_unaccepted_actions;
 use unwrap::{is_wrapped_in_element, unwrap_reply};
 pub use verdict::{parse_review_marker, required_markers, verdict};
 

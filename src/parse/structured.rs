@@ -21,7 +21,8 @@ const MAX_YAML_BYTES: usize = 256 * 1024;
 /// Maximum number of effects that are listed.
 const MAX_EFFECTS: usize = 100;
 
-const ACTION_KEYS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
+/// Keys that hold the actions of a reply.
+pub(super) const ACTION_KEYS: [&str; 4] = ["actions", "action", "tool_calls", "tool_call"];
 const UPDATE_KEYS: [&str; 2] = ["content_updates", "content_update"];
 const VERDICT_KEYS: [&str; 2] = ["review", "verdict"];
 
@@ -367,7 +368,7 @@ impl ValueReader<'_> {
 }
 
 /// Returns the items of a list, or the value itself as the only item.
-fn items_of(value: &Value) -> &[Value] {
+pub(super) fn items_of(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) => items,
         Value::Null => &[],

@@ -60,7 +60,12 @@ impl<'a> ReplyReader<'a> {
             tasks: self.started.tasks.clone(),
             ..ReplyContext::default()
         };
-        let response = parse::parse(text, &self.grammar, &context);
+        let mut response = parse::parse(text, &self.grammar, &context);
+        if self.workspace.pack.is_chat() && end.is_ok() {
+            let unaccepted =
+                parse::find_unaccepted_actions(text, &response, &self.grammar, &context);
+            response.proposals.extend(unaccepted);
+        }
         redacted(response, &self.workspace.secrets)
     }
 

@@ -7,6 +7,7 @@ use agentd::{ErrorKind, Pack, SearchPath};
 
 use crate::support::TestProject;
 use crate::support::foreman_pack::{assembler, config, work};
+use crate::support::reply_case::all_replies;
 
 fn grammar(pack: &str, mode: &str) -> Grammar {
     Pack::load(pack, &SearchPath::default())
@@ -197,6 +198,35 @@ fn repeats_itself(draft: &agentd::compose::Draft, grammar: &Grammar) {
         match parse::verdict(&response, grammar) {
             Ok(verdict) => assert!(verdict.is_none() && !grammar.verdict_required),
             Err(error) => assert_eq!(error.kind(), ErrorKind::MissingReviewMarker),
+        }
+    }
+}
+
+/// The search for actions in other forms takes any reply, in linear time, and reports at most eight.
+#[test]
+fn unaccepted_actions_of_bad_replies_are_bounded() {
+    let grammar = grammar("foreman", "architect");
+    let find = |reply: &str| {
+        let context = ReplyContext::default();
+        let response = parse::parse(reply, &grammar, &context);
+        parse::find_unaccepted_actions(reply, &response, &grammar, &context)
+    };
+
+    let action = "<action type=\"save_decision\"><category>world</category><key>k</key><value>v</value></action>";
+    let fences = format!("```\n{action}\n```\n").repeat(5_000);
+    assert_eq!(find(&fences).len(), 8);
+    assert!(find(&"```\n{\"a\":\n".repeat(20_000)).is_empty());
+    assert!(find(&"{\"action\": {\n".repeat(20_000)).is_empty());
+    assert!(find(&format!("{{\"é\": \"{}", "é".repeat(100_000))).is_empty());
+
+    for (reply, _) in all_replies() {
+        let text = String::from_utf8_lossy(&reply).into_owned();
+        let cuts = [text.len() / 3, text.len() / 2, text.len()];
+        for cut in cuts.map(|cut| text.floor_char_boundary(cut)) {
+            for found in find(&text[..cut]) {
+                assert!(found.what.is_action() && !found.again, "{found:?}");
+                assert_eq!(&text[found.span.clone()], found.text);
+            }
         }
     }
 }

@@ -545,3 +545,74 @@ fn minimal_state_stays_within_its_budget() {
         "{state}"
     );
 }
+
+const SAVE_MOONS: &str = "<action type=\"save_decision\">\n  <category>world</category>\n  <key>moons</key>\n  \
+                          <value>two moons</value>\n</action>";
+const SAVE_MOONS_JSON: &str = r#"{"action": "save_decision", "parameters": {"category": "world", "key": "moons", "value": "two moons"}}"#;
+
+/// An action in a code fence or as JSON is not carried out, and the writer and the next prompt learn why.
+#[test]
+fn actions_in_another_form_are_refused_with_the_expected_form() {
+    let fence = "it is in a code fence: write the <action> tag without one";
+    let json = "it is JSON: write an <action> tag with one tag per parameter";
+    for (reply, reason) in [
+        (
+            format!("<message>m</message>\n\n```xml\n{SAVE_MOONS}\n```\n"),
+            fence,
+        ),
+        (
+            format!("I record it.\n\n```\n{SAVE_MOONS}\n```\n\nWhat next?"),
+            fence,
+        ),
+        (
+            format!("<message>m</message>\n```json\n{SAVE_MOONS_JSON}\n```\n"),
+            fence,
+        ),
+        (format!("<message>m</message>\n\n{SAVE_MOONS_JSON}\n"), json),
+    ] {
+        let project = TestProject::new();
+        let report = take_turn(&project, "architect", &reply);
+        let state = next_state(&project, "architect");
+        let expected = (
+            "save_decision".to_owned(),
+            "refused".to_owned(),
+            reason.to_owned(),
+        );
+        assert_eq!(results(&state), [expected], "{reply}\n{report:#}");
+        assert!(!state.contains("<entry"), "{state}");
+        let minimal = next_minimal_state(&project, "architect", &[]);
+        assert!(
+            minimal.contains("<not_done action=\"save_decision\">it is "),
+            "{minimal}"
+        );
+    }
+
+    // The same action once more, in the right form, is carried out, and its copy is not mentioned.
+    let project = TestProject::new();
+    let reply = format!("<message>m</message>\n{SAVE_MOONS}\n\n```xml\n{SAVE_MOONS}\n```\n");
+    take_turn(&project, "architect", &reply);
+    let outcome = results(&next_state(&project, "architect"));
+    assert_eq!(outcome.len(), 1, "{outcome:?}");
+    assert_eq!(outcome[0].1, "done");
+}
+
+/// Examples for the reader are not actions: in a message, in a thought, in a line of code, incomplete, or unknown.
+#[test]
+fn quoted_examples_of_actions_are_not_reported() {
+    let unknown = SAVE_MOONS.replace("save_decision", "launch_rocket");
+    for reply in [
+        format!("<message>\nAn example:\n\n```xml\n{SAVE_MOONS}\n```\n</message>\n"),
+        format!("<message>\nAn example:\n\n{SAVE_MOONS_JSON}\n</message>\n"),
+        format!("<thinking>\n```xml\n{SAVE_MOONS}\n```\n</thinking>\n<message>m</message>\n"),
+        format!("Write `{}` for that.", SAVE_MOONS.replace('\n', "")),
+        "It starts so:\n\n```xml\n<action type=\"save_decision\">\n  <category>world\n```\n"
+            .to_owned(),
+        format!("<message>m</message>\n\n```xml\n{unknown}\n```\n"),
+        "<message>m</message>\n\n```json\n{\"name\": \"Elena\", \"age\": 30}\n```\n".to_owned(),
+    ] {
+        let project = TestProject::new();
+        take_turn(&project, "architect", &reply);
+        let state = next_state(&project, "architect");
+        assert_eq!(results(&state), [], "{reply}\n{state}");
+    }
+}
