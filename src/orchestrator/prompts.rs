@@ -156,6 +156,8 @@ pub(crate) fn assemble_turn(
     };
     let draft = compose::compose(pack, state, &request)?;
     log_size(&turn_request.mode, &draft.fit_report);
+    let mut warnings = session_documents.warnings;
+    warnings.extend(missing_history_warning(pack, &draft));
 
     let mut sources = context.sources;
     for (name, source) in TURN_VARIABLES.iter().zip(["this turn", "the mode"]) {
@@ -171,7 +173,7 @@ pub(crate) fn assemble_turn(
         sources,
         tasks: context.tasks,
         overrides: overrides(pack, turn.template.as_deref(), turn.spec),
-        warnings: session_documents.warnings,
+        warnings,
     })
 }
 
@@ -186,6 +188,29 @@ fn log_size(mode: &Mode, fit: &FitReport) {
     for block in &fit.blocks {
         log::debug!("  {}: {}", block.block, size(block.bytes, block.tokens));
     }
+}
+
+/// Returns a warning if the session has earlier turns and none of them fits into the prompt.
+fn missing_history_warning(pack: &Pack, draft: &Draft) -> Option<String> {
+    let layers = pack.layers.iter();
+    let mut history = layers.filter(|layer| layer.holds == LayerContent::History);
+    let history = history.next()?;
+    let blocks = &draft.fit_report.blocks;
+    let block = blocks.iter().find(|block| block.block == history.id)?;
+    let tier = draft.fit_report.tier;
+    let shows_turns = history.items.is_none_or(|items| items.at(tier) > 0);
+    if block.kept > 0 || block.of == 0 || !shows_turns {
+        return None;
+    }
+
+    let noun = if block.of == 1 { "turn" } else { "turns" };
+    let why = block.why.as_deref().unwrap_or("no room");
+    let warning = format!(
+        "the prompt shows no earlier turn: {} {noun} left out ({why})",
+        block.of
+    );
+    log::warn!("{warning}");
+    Some(warning)
 }
 
 fn gather_context(workspace: &Workspace, turn: &ResolvedTurn<'_>) -> Result<PromptContext> {

@@ -616,3 +616,38 @@ fn quoted_examples_of_actions_are_not_reported() {
         assert_eq!(results(&state), [], "{reply}\n{state}");
     }
 }
+
+/// A message that leaves no room for the history is reported, by the turn and by `agentd prompt`.
+#[test]
+fn history_without_room_is_a_warning() {
+    let project = TestProject::new();
+    let reply = format!("<message>{}</message>", "fear ".repeat(100));
+    for _ in 0..2 {
+        take_turn(&project, "architect", &reply);
+    }
+    let message = "why ".repeat(5_700);
+    let common = [
+        "--pack",
+        "foreman",
+        "--session",
+        "novel",
+        "--model",
+        "llama3.2:3b",
+    ];
+    let warning = "the prompt shows no earlier turn: 2 turns left out (";
+
+    let run = project.run(&[&["prompt", "architect", &message], &common[..]].concat());
+    assert_eq!(run.stderr.matches(warning).count(), 1, "{}", run.stderr);
+    assert!(!run.ok().contains("## CONVERSATION HISTORY"));
+    let run = project.run(&[&["prompt", "architect", "Go on."], &common[..]].concat());
+    assert!(!run.stderr.contains("earlier turn"), "{}", run.stderr);
+    assert!(run.ok().contains("## CONVERSATION HISTORY"));
+
+    let script = json!({"format": 1, "turns": [{"reply": "<message>m</message>"}]}).to_string();
+    project.write("script.yaml", script);
+    let scripted = ["--agent", "scripted", "--script", "script.yaml", "--json"];
+    let args = [&["turn", "architect", &message], &common[..], &scripted].concat();
+    let report = project.run(&args).report();
+    let warnings = report["report"]["warnings"].to_string();
+    assert!(warnings.contains(warning), "{report:#}");
+}
