@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::gate_facts;
 use crate::error::Result;
-use crate::models::{ArtifactProgress, ArtifactStatus, Mode, State};
+use crate::models::{ArtifactProgress, ArtifactStatus, Event, Mode, State};
 use crate::pack::{CommandSpec, Pack, RequiredValue, Rule};
 
 /// Fact with the status of an artifact.
@@ -89,6 +89,31 @@ pub fn gate_checklist(pack: &Pack, state: &State, mode: &Mode) -> Result<Option<
     }))
 }
 
+/// Returns the closed gates between two modes in the pack's order, with the modes that they belong to. There are none on
+/// the way back.
+///
+/// # Errors
+///
+/// `UnknownMode`.
+pub fn closed_gates(
+    pack: &Pack,
+    state: &State,
+    from: &Mode,
+    to: &Mode,
+) -> Result<Vec<(Mode, GateChecklist)>> {
+    let left = pack.mode_index(from)..pack.mode_index(to);
+    let mut closed = Vec::new();
+    for mode in pack.modes.keys() {
+        if left.contains(&pack.mode_index(mode))
+            && let Some(gate) = gate_checklist(pack, state, mode)?
+            && !gate.is_open()
+        {
+            closed.push((mode.clone(), gate));
+        }
+    }
+    Ok(closed)
+}
+
 /// Returns the artifact whose status a condition tests; `None` if it tests anything else, too.
 fn find_artifact<'a>(
     rule: &Rule,
@@ -141,6 +166,16 @@ fn missing_fields(pack: &Pack, artifact: &ArtifactProgress) -> Vec<String> {
 }
 
 impl GateChecklist {
+    /// Returns the event of leaving a mode although its gate is closed.
+    #[must_use]
+    pub fn skipped(&self, mode: Mode) -> Event {
+        let unmet = self.summarize_unmet();
+        Event::GateSkipped {
+            risk: format!("left {mode} before its gate was open: {unmet}"),
+            mode,
+        }
+    }
+
     /// Returns true if all conditions hold.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -31,7 +31,7 @@ mod tree;
 use std::collections::BTreeMap;
 
 pub use findings::{JoinedFindings, collect_findings, finding_of_action, join_findings};
-pub use gate::{GateChecklist, GateCondition, gate_checklist};
+pub use gate::{GateChecklist, GateCondition, closed_gates, gate_checklist};
 use permit::ReplyPermit;
 use serde::Serialize;
 

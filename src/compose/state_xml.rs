@@ -13,11 +13,17 @@ use crate::models::{
 use crate::pack::Pack;
 use crate::text::escape::{XmlPosition, push_escaped};
 
-/// Maximum number of results of actions in a prompt.
-const MAX_RESULTS: usize = 10;
+/// Limits of the results of actions at the full tier.
+const FULL_RESULTS: ResultLimits = ResultLimits {
+    number: 10,
+    bytes: 200,
+};
 
-/// Maximum length of the description of a result, in bytes.
-const MAX_RESULT_BYTES: usize = 300;
+/// Limits of the results of actions at the medium tier.
+const MEDIUM_RESULTS: ResultLimits = ResultLimits {
+    number: 3,
+    bytes: 120,
+};
 
 /// Maximum length of a state at the minimal tier that has results or an artifact, in bytes; about 150 tokens.
 const MAX_MINIMAL_BYTES: usize = 450;
@@ -54,6 +60,15 @@ const MAX_RISKS: usize = 5;
 /// Returns the opening and closing tag of the section with the knowledge.
 pub(super) fn knowledge_tags(name: &str) -> (String, String) {
     (format!("  <{name}>\n"), format!("  </{name}>\n"))
+}
+
+/// Limits of the results of actions in a prompt.
+#[derive(Clone, Copy)]
+struct ResultLimits {
+    /// Maximum number of results.
+    number: usize,
+    /// Maximum length of the description of a result, in bytes.
+    bytes: usize,
 }
 
 /// Renders the state as XML. The minimal tier has a shorter form without knowledge.
@@ -139,7 +154,13 @@ pub(super) fn state_xml(
         };
         match section.holds {
             Some(SectionSource::Artifacts) => xml.write_artifacts(form, &artifacts),
-            Some(SectionSource::Results) => xml.write_results(name, results),
+            Some(SectionSource::Results) => {
+                let limits = match tier {
+                    Tier::Full => FULL_RESULTS,
+                    Tier::Medium | Tier::Minimal => MEDIUM_RESULTS,
+                };
+                xml.write_results(name, results, limits);
+            }
             Some(SectionSource::Knowledge) => {}
             None => xml.write_section(form, document),
         }
@@ -391,14 +412,17 @@ impl StateWriter<'_> {
         }
     }
 
-    /// Writes the results of the last turn's actions. The prompt stays bounded whatever the reply asked for.
-    fn write_results(&mut self, name: &str, results: &[ActionResult]) {
+    /// Writes the results of the last turn's actions, first those that are not done. The prompt stays bounded whatever the
+    /// reply asked for.
+    fn write_results(&mut self, name: &str, results: &[ActionResult], limits: ResultLimits) {
         if results.is_empty() {
             return;
         }
+        let mut ordered: Vec<&ActionResult> = results.iter().collect();
+        ordered.sort_by_key(|result| result.outcome == ActionOutcome::Done);
 
         self.write_open_tag(1, name, &[]);
-        for result in results.iter().take(MAX_RESULTS) {
+        for result in ordered.iter().take(limits.number) {
             let mut attributes = vec![
                 ("action", result.action.as_str()),
                 ("outcome", result.outcome.name()),
@@ -406,11 +430,11 @@ impl StateWriter<'_> {
             if !result.target.is_empty() && result.target != result.action {
                 attributes.push(("target", &result.target));
             }
-            let cut = result.detail.floor_char_boundary(MAX_RESULT_BYTES);
-            self.write_element_with(2, "result", &attributes, &result.detail[..cut]);
+            let detail = shortened(&result.detail, limits.bytes);
+            self.write_element_with(2, "result", &attributes, &detail);
         }
-        if results.len() > MAX_RESULTS {
-            let omitted = (results.len() - MAX_RESULTS).to_string();
+        if results.len() > limits.number {
+            let omitted = (results.len() - limits.number).to_string();
             self.write_empty_tag(2, "omitted", &[("count", &omitted)]);
         }
         self.write_close_tag(1, name);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-use super::rule::{Rule, RuleFacts, RuleFault};
+use super::rule::{Rule, RuleFault};
+use super::rule_facts::RuleFacts;
 use crate::text::yaml::WithPlace;
 
 /// A rule and its place in the manifest. A rule that cannot be parsed never holds, and its pack does not load.

@@ -36,6 +36,7 @@ mod prompts;
 mod reply;
 mod required_value;
 mod rule;
+mod rule_facts;
 mod search_path;
 mod state_file;
 mod template;
@@ -65,7 +66,8 @@ pub use manifest::{ActionUse, Document, Edits, ModeSpec, NextTarget, ParameterSo
 pub use placeholder::{Token, tokens};
 pub use problem::{NamedOperation, OperationRole, PackProblem, PackReport, ProblemSeverity};
 pub use required_value::RequiredValue;
-pub use rule::{FactValue, Rule, RuleFacts, RuleFault};
+pub use rule::{Rule, RuleFault};
+pub use rule_facts::{FactValue, RuleFacts};
 pub use search_path::{
     Candidate, DEFINITIONS, Prose, ProseOwner, SearchPath, is_definition, is_read_definition,
 };
@@ -342,6 +344,12 @@ impl Pack {
             .filter(|(_, artifact)| artifact.is_listed_in(mode))
             .map(|(key, artifact)| progress_of(artifact, key, document))
             .collect()
+    }
+
+    /// Returns the position of a mode in the pack's order; `None` for an unknown mode.
+    #[must_use]
+    pub fn mode_index(&self, mode: &Mode) -> Option<usize> {
+        self.modes.get_index_of(mode)
     }
 
     /// Returns all artifacts with their progress, whatever modes list them.

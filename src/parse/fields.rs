@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::tag::Attributes;
 use crate::error::ErrorKind;
-use crate::models::{ActionSpec, Parameter, ProblemCode, ValueKind};
+use crate::models::{ActionSpec, Parameter, ProblemCode, ValueKind, list_item};
 use crate::text::lenient_json::parse_lenient_json;
 use crate::text::yaml;
 
@@ -466,12 +466,25 @@ fn value_from_text(
         ValueKind::Array | ValueKind::Object if text.starts_with('<') => {
             read_nested(kind, items, text, depth)
         }
+        ValueKind::Array if items == Some(ValueKind::String) && !text.starts_with(['[', '{']) => {
+            Some(list_from_text(text))
+        }
         ValueKind::Array | ValueKind::Object => {
             let read =
                 parse_lenient_json(text).filter(|read| !read.is_cut && read.end == text.len())?;
             convert_value(kind, items, &read.value)
         }
     }
+}
+
+/// Returns the items of a list without brackets: one on each line, with or without a bullet, or separated by commas.
+fn list_from_text(text: &str) -> Value {
+    let separator = if text.contains('\n') { '\n' } else { ',' };
+    text.split(separator)
+        .map(str::trim)
+        .map(|item| list_item(item).unwrap_or(item).trim_matches(['"', '`']))
+        .filter(|item| !item.is_empty())
+        .collect()
 }
 
 /// Reads a list or an object written as tags: one per item or field. An inner object whose tags all have the same name,
@@ -690,6 +703,13 @@ mod tests {
             None,
             "an inner key twice"
         );
+        for text in ["a, b", "- a\n- b", "\"a\"\n b \n", "1. a\n2. b"] {
+            assert_eq!(
+                value_from_text(ValueKind::Array, Some(ValueKind::String), text, 0),
+                Some(json!(["a", "b"])),
+                "{text:?}"
+            );
+        }
         assert_eq!(
             read(ValueKind::Array, "<i>a</i><i>b</i>"),
             Some(json!(["a", "b"]))

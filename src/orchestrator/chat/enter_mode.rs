@@ -7,7 +7,6 @@ use crate::models::{Event, Mode, SessionId, State};
 use crate::orchestrator::turn::TurnContext;
 use crate::orchestrator::turn::artifacts::observe_artifacts;
 use crate::orchestrator::turn::recover::{recover, with_lease};
-use crate::pack::Pack;
 
 /// Moves a session to a mode, and returns its state.
 ///
@@ -40,18 +39,14 @@ pub fn enter_mode(
         let edits = observe_artifacts(context.workspace, &session.state)?;
         let mut events: Vec<Event> = edits.into_iter().collect();
         let state = session.state.clone().after(&events);
-        for (left, gate) in closed_gates(pack, &state, &current, &mode)? {
+        for (left, gate) in apply::closed_gates(pack, &state, &current, &mode)? {
             if !insist {
                 return Err(gate_closed(&left, &mode, &gate));
             }
-            let unmet = gate.summarize_unmet();
-            events.push(Event::GateSkipped {
-                risk: format!("left {left} before its gate was open: {unmet}"),
-                mode: left,
-            });
+            events.push(gate.skipped(left));
         }
 
-        let is_back = place(pack, &mode) < place(pack, &current);
+        let is_back = pack.mode_index(&mode) < pack.mode_index(&current);
         events.push(match is_back {
             true => Event::Returned { mode },
             false => Event::Entered { mode },
@@ -71,32 +66,6 @@ pub fn chat_state(context: &TurnContext<'_>, session: &SessionId) -> Result<Stat
     let state = context.store.state(session)?;
     let edits = observe_artifacts(context.workspace, &state)?;
     Ok(state.after(&edits))
-}
-
-/// Returns the closed gates between two modes in the pack's order, with the modes that they belong to. There are none on
-/// the way back.
-fn closed_gates(
-    pack: &Pack,
-    state: &State,
-    from: &Mode,
-    to: &Mode,
-) -> Result<Vec<(Mode, GateChecklist)>> {
-    let mut closed = Vec::new();
-    for mode in pack.modes.keys() {
-        let is_left = place(pack, from) <= place(pack, mode) && place(pack, mode) < place(pack, to);
-        if is_left
-            && let Some(gate) = apply::gate_checklist(pack, state, mode)?
-            && !gate.is_open()
-        {
-            closed.push((mode.clone(), gate));
-        }
-    }
-    Ok(closed)
-}
-
-/// Returns the position of a mode in the pack's order.
-fn place(pack: &Pack, mode: &Mode) -> Option<usize> {
-    pack.modes.keys().position(|known| known == mode)
 }
 
 fn gate_closed(from: &Mode, to: &Mode, gate: &GateChecklist) -> Error {

@@ -21,6 +21,7 @@ mod inspect;
 mod instructions;
 mod ledger_text;
 mod next_state;
+mod opening;
 pub(crate) mod prepare;
 mod progress;
 mod read_only;

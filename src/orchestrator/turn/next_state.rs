@@ -1,9 +1,8 @@
 //! The state with which the next turn of a session starts.
 
-use super::artifacts::observe_artifacts;
 use super::history::load_history;
+use super::opening::open_turn;
 use super::request::TurnRequest;
-use super::resolved::opening_events;
 use crate::error::Result;
 use crate::models::State;
 use crate::orchestrator::redacted::redacted_request;
@@ -24,9 +23,8 @@ pub fn next_state(
         (Some(store), Some(session)) => store.state(session)?,
         _ => State::default(),
     };
-    let mut opening = opening_events(&state, &redacted_request(request, &workspace.secrets));
-    let described = state.clone().after(&opening);
-    opening.extend(observe_artifacts(workspace, &described)?);
+    let request = redacted_request(request, &workspace.secrets);
+    let opening = open_turn(workspace, &state, &request)?;
     let mut state = state.after(&opening);
     if let (Some(store), Some(session)) = (store, &request.session) {
         load_history(workspace, store, session, &mut state)?;

@@ -108,11 +108,6 @@ impl<'a> ResolvedTurn<'a> {
             .as_ref()
             .map(|found| found.template.text.body())
     }
-
-    /// Returns the events that are recorded before the turn itself.
-    pub(crate) fn opening_events(&self, state: &State) -> Vec<Event> {
-        opening_events(state, &self.request)
-    }
 }
 
 /// Returns the events that are recorded before the turn of a request: entering the mode of the request, if the session

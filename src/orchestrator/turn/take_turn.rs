@@ -2,13 +2,13 @@
 
 use super::active_turn::ActiveTurn;
 use super::apply_reply::apply_reply;
-use super::artifacts::observe_artifacts;
 use super::call::{AgentCalls, EndedCall, record_answer};
 use super::call_error::call_error;
 use super::context::TurnContext;
 use super::history::load_history;
 use super::inspect::inspect;
 use super::instructions::add_request;
+use super::opening::open_turn;
 use super::prepare::{judged_state, prepare_turn};
 use super::recover::{recover, with_lease};
 use super::repairs::read_with_repairs;
@@ -44,9 +44,12 @@ pub fn take_turn(
         session.require_pack()?;
 
         // inspect
-        let mut opening = turn.opening_events(&session.state);
-        let described = session.state.clone().after(&opening);
-        opening.extend(observe_artifacts(context.workspace, &described)?);
+        let opening = open_turn(context.workspace, &session.state, &turn.request)?;
+        for event in &opening {
+            if let Event::GateSkipped { risk, .. } = event {
+                log::warn!("{risk}");
+            }
+        }
         let mut state = session.state.clone().after(&opening);
         load_history(context.workspace, context.store, &lease.session, &mut state)?;
         let judged = judged_state(context, &turn, &state)?;

@@ -49,9 +49,9 @@ fn message_after_message_is_taken_back() {
     assert_eq!(
         report.undone,
         [
-            "knowledge.moons",
             "central_theme in story/theme.md",
-            "theme_statement in story/theme.md"
+            "theme_statement in story/theme.md",
+            "knowledge.moons"
         ]
     );
     assert!(report.kept.is_empty(), "{:?}", report.kept);
@@ -90,7 +90,7 @@ fn text_that_was_edited_since_is_kept() {
     );
     assert_eq!(
         report.undone,
-        ["knowledge.moons", "central_theme in story/theme.md"]
+        ["central_theme in story/theme.md", "knowledge.moons"]
     );
     let file = chat.project.read("story/theme.md");
     assert!(file.contains("Never."), "{file}");

@@ -112,7 +112,7 @@ fn valid_pack_has_no_problem() {
 /// The errors of a manual trial: at least one of each kind that was detected then, and the ten that
 /// were not.
 #[test]
-fn each_of_42_pack_errors_is_reported() {
+fn every_pack_error_is_reported() {
     let mut wrong = Vec::new();
     for (what, file, from, to, expected) in FAULTS {
         let project = incident_project();

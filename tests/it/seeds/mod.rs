@@ -14,6 +14,7 @@ mod s3_tools;
 mod s4_actions;
 mod s4_assembler;
 mod s4_documents;
+mod s4_knowledge;
 mod s4_replies;
 mod s4_sandwich;
 mod s4_state;

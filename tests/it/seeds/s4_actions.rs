@@ -406,7 +406,10 @@ fn artifact_is_not_written_through_a_symlink() {
     let outcome = results(&next_state(&project, "architect"));
     assert_eq!(
         (outcome[0].1.as_str(), outcome[0].2.as_str()),
-        ("failed", "cannot write story/theme.md: story is a symlink")
+        (
+            "failed",
+            "cannot write `story/theme.md`: `story` is a symlink"
+        )
     );
 }
 
@@ -650,4 +653,45 @@ fn history_without_room_is_a_warning() {
     let report = project.run(&args).report();
     let warnings = report["report"]["warnings"].to_string();
     assert!(warnings.contains(warning), "{report:#}");
+}
+
+#[test]
+fn turn_in_a_later_mode_records_the_closed_gate() {
+    let project = TestProject::new();
+    take_turn(&project, "architect", "<message>m</message>");
+    take_turn(&project, "director", "<message>m</message>");
+    let state = next_state(&project, "director");
+    assert!(
+        state.contains("<risk>left architect before its gate was open: Protagonist (5 missing)"),
+        "{state}"
+    );
+    assert_eq!(state.matches("<risk>").count(), 2, "{state}");
+}
+
+#[test]
+fn failed_actions_are_shown_before_done_ones() {
+    let project = TestProject::new();
+    let saved: String = (0..12)
+        .map(|index| {
+            format!("<action type=\"save_decision\"><category>world</category><key>k{index}</key><value>v{index}</value></action>\n")
+        })
+        .collect();
+    let status = "<action type=\"update_status\"><template>theme</template><status>complete</status></action>";
+    take_turn(
+        &project,
+        "architect",
+        &format!("<message>m</message>\n{saved}{status}"),
+    );
+
+    let outcomes = results(&next_state(&project, "architect"));
+    assert_eq!(outcomes.len(), 10);
+    let first = &outcomes[0];
+    assert_eq!(
+        (first.0.as_str(), first.1.as_str(), first.2.as_str()),
+        (
+            "update_status",
+            "failed",
+            "`theme` is not_started, not complete: missing central_theme, theme_statement"
+        )
+    );
 }

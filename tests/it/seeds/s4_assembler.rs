@@ -1,13 +1,8 @@
 //! Universal Agent Instruction Architecture, sections 9 and 10.1 and Appendices B and D: models, budgets, the assembler.
 
-use std::sync::{Arc, Mutex};
-
-use agentd::compose::{
-    AssemblyConfig, Counter, KnowledgeSource, PromptAssembler, WorkOrder, budgets,
-};
+use agentd::compose::{AssemblyConfig, Counter, PromptAssembler, WorkOrder, budgets};
 use agentd::models::{
-    ArtifactProgress, ArtifactStatus, KnowledgeEntry, Mode, Reliability, StateDocument, Tier,
-    TokenizerSpec,
+    ArtifactProgress, ArtifactStatus, Mode, Reliability, StateDocument, Tier, TokenizerSpec,
 };
 use agentd::{ErrorKind, Pack, SearchPath};
 use indexmap::IndexMap;
@@ -18,55 +13,6 @@ use crate::support::foreman_pack::{
     sections, state_of, turns, turns_shown, work,
 };
 use crate::support::{TestProject, capture_log};
-
-/// A knowledge base that records its queries, has another entry for each, and fails at the third.
-#[derive(Clone, Default)]
-struct RecordingSource {
-    queries: Arc<Mutex<Vec<(String, usize)>>>,
-}
-
-impl KnowledgeSource for RecordingSource {
-    fn context_for(&self, project: &str, limit: usize) -> agentd::Result<Vec<KnowledgeEntry>> {
-        let mut queries = self.queries.lock().unwrap();
-        queries.push((project.to_owned(), limit));
-        match queries.len() {
-            1 => Ok(vec![entry("world", "moons", "two")]),
-            2 => Ok(vec![entry("world", "moons", "three")]),
-            _ => Err(agentd::Error::new(
-                ErrorKind::LedgerUnusable,
-                "it is closed",
-            )),
-        }
-    }
-}
-
-/// 10.1: the knowledge base is asked for every prompt, with the project and the number of entries.
-#[test]
-fn section_10_1_knowledge_is_asked_for_every_prompt() {
-    let source = RecordingSource::default();
-    let assembler = PromptAssembler::new(pack(), source.clone()).unwrap();
-    let config = config("gpt-4o", "architect");
-    let assemble = |title: &str| {
-        let order = WorkOrder {
-            project_title: title.to_owned(),
-            ..WorkOrder::default()
-        };
-        assembler.assemble(&config, &order.into(), &[], "Next?", None)
-    };
-    let first = assemble("Glass").unwrap();
-    assert!(first.contains("\n      two\n"), "{first}");
-    let second = assemble("Stone").unwrap();
-    assert!(second.contains("\n      three\n"), "{second}");
-    let error = assemble("Stone").unwrap_err();
-    assert_eq!(error.message(), "it is closed");
-
-    let queries = source.queries.lock().unwrap();
-    let expected = [("Glass", 10), ("Stone", 10), ("Stone", 10)];
-    assert_eq!(
-        *queries,
-        expected.map(|(project, limit)| (project.to_owned(), limit))
-    );
-}
 
 /// 9.1 and 9.2: the text of each layer for a model.
 #[test]
