@@ -133,7 +133,7 @@ pub enum Event {
 impl Event {
     /// Returns the ids of all blobs that the event refers to.
     #[must_use]
-    pub fn texts(&self) -> Vec<&BlobId> {
+    pub fn blob_ids(&self) -> Vec<&BlobId> {
         match self {
             Self::Started(started) => {
                 let segments = started.prompt.iter().flat_map(|segment| &segment.texts);

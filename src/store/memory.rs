@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         if let Some(id) = entry
             .events
             .iter()
-            .flat_map(Event::texts)
+            .flat_map(Event::blob_ids)
             .find(|id| !is_present(id))
         {
             return Err(turn_index::missing_blob_error(id));

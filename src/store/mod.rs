@@ -59,7 +59,7 @@ pub struct Lease {
 pub enum ClaimResult {
     /// The caller holds the session.
     Granted(Lease),
-    /// Another process holds the session.
+    /// The session is already held.
     Busy(HeldSession),
 }
 

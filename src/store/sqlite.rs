@@ -103,7 +103,7 @@ impl SqliteStore {
     }
 
     /// Checks all hashes, blobs and derived rows. Returns a description of each fault; of each session, only the first
-    /// edited event is reported.
+    /// faulty event is reported.
     ///
     /// # Errors
     ///
@@ -339,7 +339,7 @@ impl Store for SqliteStore {
                     .map_err(database_error)?;
             }
 
-            for id in entry.events.iter().flat_map(Event::texts) {
+            for id in entry.events.iter().flat_map(Event::blob_ids) {
                 let is_present = match parse_blob_id(id) {
                     Some(hash) => entry_hashes.contains(&hash) || has_blob(transaction, &hash)?,
                     None => false,

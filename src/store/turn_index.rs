@@ -14,14 +14,14 @@ use crate::models::{
     TurnStart, UsageRow,
 };
 
-/// Summary of a turn, with its calls as budgets count them.
+/// Summary of a turn, with the calls that count towards budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexedTurn {
     pub(super) row: TurnRow,
     pub(super) calls: Vec<IndexedCall>,
 }
 
-/// A call as budgets count it.
+/// A call that counts towards budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexedCall {
     /// Number in the turn, from 1.
@@ -33,7 +33,7 @@ pub(super) struct IndexedCall {
     pub(super) answered: bool,
 }
 
-/// Usage of a scope.
+/// Usage of a run or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ScopeTotal {
     /// Amount spent by answered calls plus the amount reserved by open ones.
@@ -238,7 +238,8 @@ fn check_budget(
     )))
 }
 
-/// Marks a call as answered and replaces its reserved amount by the amount spent.
+/// Marks a call as answered, and replaces its reserved amount in the totals of the run and the session by the amount
+/// spent.
 fn close_call(index: &mut dyn TurnIndex, mut turn: IndexedTurn, answered: &CallEnd) -> Result<()> {
     let call = find_open_call(&mut turn, answered.call)?;
     call.answered = true;

@@ -80,7 +80,7 @@ impl SessionChain {
         Ok(())
     }
 
-    /// Stores the end of the chain.
+    /// Stores the number of events and the hash of the last one in the row of the session.
     pub(super) fn save(&self, transaction: &Transaction<'_>) -> Result<()> {
         let values = params![to_sql_integer(self.events), self.head, self.session];
         let update = "UPDATE sessions SET events = ?1, head = ?2 WHERE id = ?3";

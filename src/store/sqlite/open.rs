@@ -268,10 +268,11 @@ pub(super) fn database_error(error: rusqlite::Error) -> Error {
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
             unusable_error("is not writable").with_hint("make the folder and its files writable")
         }
-        ErrorCode::CannotOpen => unusable_error("cannot be opened, or is not writable")
-            .with_hint("make the folder and its files writable"),
+        ErrorCode::CannotOpen => unusable_error("cannot be opened")
+            .with_hint("make the folder and its files readable and writable"),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            unusable_error("is locked by another process").with_hint("try again later")
+            unusable_error("is locked by another process")
+                .with_hint("wait until that process has finished, and try again")
         }
         ErrorCode::OperationInterrupted => damaged_error("took too long to read"),
         ErrorCode::TooBig => damaged_error("contains a value that is too large"),

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::open::{Migration, damaged_error, database_error};
 use crate::error::Result;
 
-/// Maximum number of objects that a message names.
+/// Maximum number of objects that a message lists.
 const MAX_NAMED_OBJECTS: usize = 5;
 
 /// Maximum number of objects that are read; a ledger has fewer than 30.

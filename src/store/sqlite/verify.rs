@@ -1,4 +1,9 @@
 //! Verification that a ledger contains exactly what was recorded.
+//!
+//! Two hash chains protect the events (see `chain.rs`). The chain of a session runs through the events of that session:
+//! each event contains the hash of the one before it, and the session stores the number of its events and the hash of
+//! the last one. The chain of links runs through the events of all sessions in the order of recording, so that a
+//! session that was removed as a whole is detected as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -41,7 +46,7 @@ pub(super) fn verify_events(connection: &Connection) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Returns a description of each session whose last event of the snapshot is missing or has another hash.
+/// Describes each session whose last event at the time of the snapshot is now missing or has another hash.
 pub(super) fn find_changes_since(
     connection: &Connection,
     marks: &LedgerMarks,
@@ -82,7 +87,8 @@ fn verify_event_rows(
     Ok(())
 }
 
-/// Verifies the chain of links through the events of all sessions, and reports the first event that breaks it.
+/// Verifies the chain of links, which runs through the events of all sessions. Reports the first event whose link is
+/// missing or has another hash, and the number of links without an event.
 fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()> {
     let select = include_str!("../sql/links.sql");
     let mut before = Vec::new();
@@ -104,7 +110,7 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
     })?;
     if let Some(event) = broken {
         faults.push(format!(
-            "{event} does not follow the event before it: an event was removed or edited"
+            "{event} breaks the hash chain of the ledger: an event or a link of the chain was removed or edited"
         ));
     }
 
@@ -139,7 +145,9 @@ fn verify_blobs(connection: &Connection, faults: &mut Vec<String>) -> Result<Has
                 .filter(|hash| hash[..] == id)
             {
                 Some(hash) => drop(intact.insert(hash)),
-                None => faults.push(format!("blob {number} was edited")),
+                None => faults.push(format!(
+                    "blob {number} is damaged: its content does not match its hash"
+                )),
             }
             Ok(())
         },
@@ -154,7 +162,8 @@ fn verify_measurements(connection: &Connection, faults: &mut Vec<String>) -> Res
         "SELECT at, agent, model, figure, id FROM measurements ORDER BY id",
         |row| {
             if tables::read_measurement(row).is_err() {
-                faults.push(format!("measurement {} was edited", row.get::<_, i64>(4)?));
+                let id: i64 = row.get(4)?;
+                faults.push(format!("measurement {id} cannot be read"));
             }
             Ok(())
         },
@@ -218,14 +227,24 @@ fn verify_chains(
         connection,
         "SELECT id, events, head FROM sessions ORDER BY name",
         |row| {
-            if let Some(reading) = sessions.get(&row.get(0)?)
-                && !reading.is_broken
-                && (tables::read_number(row, 1)?, row.get(2)?)
-                    != (reading.events, reading.head.clone())
-            {
+            let Some(reading) = sessions.get(&row.get(0)?) else {
+                return Ok(());
+            };
+            if reading.is_broken {
+                return Ok(());
+            }
+
+            let recorded = tables::read_number(row, 1)?;
+            let head: Vec<u8> = row.get(2)?;
+            if recorded != reading.events {
                 faults.push(format!(
-                    "event {} of session `{}` is not the last recorded one",
-                    reading.events, reading.session
+                    "session `{}` should have {recorded} events, but has {}",
+                    reading.session, reading.events
+                ));
+            } else if head != reading.head {
+                faults.push(format!(
+                    "the last event of session `{}` does not match the hash stored with the session",
+                    reading.session
                 ));
             }
             Ok(())
@@ -240,7 +259,7 @@ fn verify_event(
     blobs: &HashSet<[u8; 32]>,
     draft: &mut DerivedDraft<'_>,
 ) -> Result<(), String> {
-    let edited = || "was edited".to_owned();
+    let unreadable = |_: rusqlite::Error| "cannot be read".to_owned();
     let read = || {
         Ok((
             tables::read_number(row, 1)?,
@@ -250,25 +269,30 @@ fn verify_event(
             row.get::<_, Vec<u8>>(5)?,
         ))
     };
-    let (number, at, body, before, hash) = read().map_err(|_: rusqlite::Error| edited())?;
+    let (number, at, body, before, hash) = read().map_err(unreadable)?;
 
-    let expected = event_hash(
-        &reading.head,
-        &reading.session,
-        reading.events + 1,
-        at,
-        &body,
-    );
-    if number != reading.events + 1 || before != reading.head || expected.as_bytes()[..] != hash {
-        return Err(edited());
+    let expected_number = reading.events + 1;
+    if number > expected_number {
+        return Err("is missing".to_owned());
+    }
+    if number < expected_number {
+        return Err(format!("has the wrong number {number}"));
+    }
+
+    if before != reading.head {
+        return Err("does not contain the hash of the event before it".to_owned());
+    }
+    let expected = event_hash(&reading.head, &reading.session, number, at, &body);
+    if expected.as_bytes()[..] != hash {
+        return Err("does not match its hash".to_owned());
     }
     reading.head = hash;
 
-    let event: Event = serde_json::from_str(&body).map_err(|_| edited())?;
+    let event: Event = serde_json::from_str(&body).map_err(|_| "cannot be parsed".to_owned())?;
     let is_missing =
         |id: &&_| parse_blob_id(id).is_none_or(|hash| !blobs.contains(hash.as_bytes()));
-    if let Some(id) = event.texts().into_iter().find(is_missing) {
-        return Err(format!("refers to the missing blob {id}"));
+    if let Some(id) = event.blob_ids().into_iter().find(is_missing) {
+        return Err(format!("refers to blob {id}, which is missing or damaged"));
     }
 
     let indexed = turn_index::index_event(

@@ -69,7 +69,10 @@ fn changed_byte_of_a_reply_is_detected() {
     let run = project.run(&["doctor"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(
-        run.stdout.contains("no: blob ") && run.stdout.contains("was edited"),
+        run.stdout.contains("no: blob ")
+            && run
+                .stdout
+                .contains("is damaged: its content does not match its hash"),
         "{}",
         run.stdout
     );

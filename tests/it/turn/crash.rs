@@ -342,7 +342,7 @@ impl Stage {
         }
 
         if let Some(store) = self.store() {
-            for id in self.events().iter().flat_map(|(_, event)| event.texts()) {
+            for id in self.events().iter().flat_map(|(_, event)| event.blob_ids()) {
                 let text = String::from_utf8(store.blob(id).unwrap().unwrap()).unwrap();
                 assert!(!text.contains(CANARY), "I8: the key is in the ledger");
             }

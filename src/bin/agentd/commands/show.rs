@@ -336,17 +336,17 @@ pub(super) fn export(args: &Args, session: Option<&str>) -> CommandResult {
         if events.is_empty() {
             return Err(no_turns_error(session).into());
         }
-        let mut texts = BTreeSet::new();
+        let mut blobs = BTreeSet::new();
         for (at, event) in &events {
-            texts.extend(event.texts().into_iter().cloned());
+            blobs.extend(event.blob_ids().into_iter().cloned());
             terminal::print_json_line(
                 &json!({"session": session, "at": format_utc(*at), "event": event}),
             )?;
         }
-        for id in texts {
+        for id in blobs {
             let text = ledger_text(&store, &id);
             terminal::print_json_line(&json!({"hash": id, "text": text.as_ref().ok()}))?;
-            // The readable part of a damaged ledger is printed, too.
+            // In a damaged ledger, the readable blobs are still printed.
             first_error = first_error.or(text.err());
         }
     }

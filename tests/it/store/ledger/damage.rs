@@ -77,35 +77,36 @@ pub(super) fn change_unseen(file: &Path, change: &str) {
 #[test]
 fn verify_names_the_first_changed_event() {
     let prompt = blob_id(b"prompt");
-    let named = format!("event 3 of session `a` refers to the missing blob {prompt}");
+    let named =
+        format!("event 3 of session `a` refers to blob {prompt}, which is missing or damaged");
     let cases = [
         (
             "UPDATE events SET body = replace(body, 'PASS', 'REJECTED') WHERE sequence = 7",
-            "event 7 of session `a` was edited",
+            "event 7 of session `a` does not match its hash",
         ),
         (
             "UPDATE events SET at = at + 1 WHERE sequence = 2",
-            "event 2 of session `a` was edited",
+            "event 2 of session `a` does not match its hash",
         ),
         (
             "UPDATE events SET body = x'00' WHERE sequence = 14",
-            "event 2 of session `b` was edited",
+            "event 2 of session `b` cannot be read",
         ),
         (
             "UPDATE events SET hash = zeroblob(32) WHERE sequence = 1",
-            "event 1 of session `a` was edited",
+            "event 1 of session `a` does not match its hash",
         ),
         (
             "UPDATE events SET before = zeroblob(32) WHERE sequence = 5",
-            "event 5 of session `a` was edited",
+            "event 5 of session `a` does not contain the hash of the event before it",
         ),
         (
             "DELETE FROM events WHERE sequence = 4",
-            "event 4 of session `a` was edited",
+            "event 4 of session `a` is missing",
         ),
         (
             "DELETE FROM events WHERE sequence = 12",
-            "event 11 of session `a` is not the last recorded one",
+            "session `a` should have 12 events, but has 11",
         ),
         ("DELETE FROM blobs WHERE number = 1", &named),
         (
@@ -114,11 +115,11 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             "UPDATE blobs SET bytes = x'00' WHERE size = 10000",
-            "blob 4 was edited",
+            "blob 4 is damaged: its content does not match its hash",
         ),
         (
             "UPDATE blobs SET size = 9223372036854775807 WHERE number = 4",
-            "blob 4 was edited",
+            "blob 4 is damaged: its content does not match its hash",
         ),
         (
             "UPDATE turns SET verdict = 'REJECTED' WHERE id = 2",
@@ -146,20 +147,20 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             REMOVE_A,
-            "event 1 of session `b` does not follow the event before it: an event was removed or edited",
+            "event 1 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
         ),
         (
             &format!("{REMOVE_A}; DELETE FROM links WHERE sequence <= 12"),
-            "event 1 of session `b` does not follow the event before it: an event was removed or edited",
+            "event 1 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
         ),
         (REMOVE_B, "12 recorded events are missing"),
         (
             "DELETE FROM links WHERE sequence = 5",
-            "event 5 of session `a` does not follow the event before it: an event was removed or edited",
+            "event 5 of session `a` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
         ),
         (
             "UPDATE links SET hash = zeroblob(32) WHERE sequence = 24",
-            "event 12 of session `b` does not follow the event before it: an event was removed or edited",
+            "event 12 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
         ),
     ];
     let original = tempfile::tempdir().unwrap();

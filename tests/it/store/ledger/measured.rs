@@ -220,5 +220,5 @@ fn changed_measurement_is_named() {
     database
         .execute("UPDATE measurements SET figure = '{}' WHERE id = 2", [])
         .unwrap();
-    assert_eq!(store.verify().unwrap(), ["measurement 2 was edited"]);
+    assert_eq!(store.verify().unwrap(), ["measurement 2 cannot be read"]);
 }
