@@ -328,7 +328,7 @@ impl RunningCall for RunningCommand<'_> {
 
 /// Output files of a command, and the parser of their content so far.
 struct OutputFiles<'a> {
-    /// `None` until the file exists.
+    /// File with the stdout of the command; `None` until it is opened by the first read.
     stdout: Option<File>,
     parser: OutputParser<'a>,
     folder: PathBuf,

@@ -146,7 +146,7 @@ pub fn prepare(folder: &Path, prompt: &[u8]) -> Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(parent)?;
-        // An existing parent may be a symlink to any place.
+        // An existing parent may be a symlink to any folder.
         if parent.symlink_metadata()?.is_symlink() {
             let message = format!("{} is a symlink", parent.display());
             return Err(io::Error::other(message));
@@ -313,7 +313,7 @@ struct GuardProcess {
     reason = "the guard is how this room starts agents"
 )]
 fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> {
-    let not_connected = |cause| not_ready(job, "cannot create a socket").with_source(cause);
+    let not_connected = |cause| guard_error(job, "cannot create a socket").with_source(cause);
     let (lifeline, guard_stdin) = UnixStream::pair().map_err(not_connected)?;
     let (ended, guard_stdout) = UnixStream::pair().map_err(not_connected)?;
 
@@ -340,7 +340,10 @@ fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> 
                 Error::new(ErrorKind::AgentUnusable, message)
                     .with_hint("unset environment variables that agents do not need")
             }
-            _ => not_ready(job, "cannot start the program").with_source(cause),
+            _ if !program.is_file() => guard_error(job, "the program does not exist")
+                .with_hint(GUARD_HINT)
+                .with_source(cause),
+            _ => guard_error(job, "cannot start the program").with_source(cause),
         })?;
     Ok(GuardProcess {
         child,
@@ -349,27 +352,24 @@ fn start_guard(job: &GuardedCommand<'_>, folder: &Path) -> Result<GuardProcess> 
     })
 }
 
-fn not_ready(job: &GuardedCommand<'_>, why: &str) -> Error {
-    let hint = match job.containment {
-        Containment::Namespace => {
-            "set `containment = \"guard\"`, or enable user and PID namespaces on this system"
-        }
-        Containment::Guard => {
-            "the guard must be agentd, or a program that calls `agent::guard_main` first"
-        }
-    };
+/// Hint for a guard that does not exist or does not act as a guard.
+const GUARD_HINT: &str =
+    "the guard must be agentd, or a program that calls `agent::guard_main` first";
+
+/// Returns the error for a guard that cannot be started or does not report that it is ready.
+fn guard_error(job: &GuardedCommand<'_>, why: &str) -> Error {
     let message = format!(
         "the guard {} cannot contain an agent: {why}",
         job.guard.display()
     );
-    Error::new(ErrorKind::AgentUnusable, message).with_hint(hint)
+    Error::new(ErrorKind::AgentUnusable, message)
 }
 
 /// A command under its guard. Dropping it kills the command.
 #[derive(Debug)]
 pub struct GuardedProcess {
     child: Child,
-    /// Open as long as the agent may live. The guard kills everything when the lifeline closes, for whatever reason.
+    /// Open as long as the agent may live. When it closes, for whatever reason, the guard kills the agent's processes.
     lifeline: Option<UnixStream>,
     /// Stdout of the guard: its first line, then end of file when the guard has exited.
     ended: UnixStream,
@@ -515,10 +515,15 @@ impl GuardedProcess {
     fn into_refusal(mut self, job: &GuardedCommand<'_>, reason: &str) -> Error {
         let _gone = self.child.kill();
         if reason.is_empty() {
-            not_ready(job, "the program exited at once")
-        } else {
-            not_ready(job, reason)
+            return guard_error(job, "the program exited at once").with_hint(GUARD_HINT);
         }
+
+        let hint = if reason.starts_with(guard::NO_NAMESPACES) {
+            "set `containment = \"guard\"`, or enable user and PID namespaces on this system"
+        } else {
+            GUARD_HINT
+        };
+        guard_error(job, reason).with_hint(hint)
     }
 }
 

@@ -32,7 +32,7 @@ impl ContainmentFacts {
         }
     }
 
-    /// Describes, for users, the fate of an agent when agentd is killed.
+    /// Describes, for users, what happens to an agent if agentd is killed.
     #[must_use]
     pub fn when_killed(&self) -> &'static str {
         match (&self.guard, self.orphans) {
@@ -44,7 +44,7 @@ impl ContainmentFacts {
         }
     }
 
-    /// Describes, for users, the fate of an agent when agentd and the guard are killed.
+    /// Describes, for users, what happens to an agent if both agentd and the guard of the agent are killed.
     #[must_use]
     pub fn when_guard_killed(&self) -> &'static str {
         match (&self.namespace, self.orphans) {

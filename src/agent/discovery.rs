@@ -101,7 +101,7 @@ fn describe_failure(exit: &CommandExit) -> String {
     }
 }
 
-/// Returns the first word of a text that looks like a version: it starts with a number and contains a dot.
+/// Returns the first word that looks like a version: it starts with a number and contains a dot.
 fn find_version(text: &str) -> Option<&str> {
     let words = text.split(|c: char| c.is_whitespace() || "(),".contains(c));
     words.map(|word| word.trim_start_matches('v')).find(|word| {

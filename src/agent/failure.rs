@@ -50,14 +50,14 @@ pub(super) fn classify_failure<'a>(
     })
 }
 
-/// Returns true if a normalized text contains one of a rule's phrases.
+/// Returns true if normalized text contains one of a rule's phrases.
 fn has_phrase_of(rule: &OutcomeRule, text: &str) -> bool {
     rule.contains
         .iter()
         .any(|phrase| !find_phrase(text, &normalize(phrase)).is_empty())
 }
 
-/// Converts a text to lower case, and each run of whitespace, quotes, backslashes, `:` and `=` to one space, so that
+/// Converts `text` to lower case, and each run of whitespace, quotes, backslashes, `:` and `=` to one space, so that
 /// `"code": 429` and `code:429` are the same.
 fn normalize(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -89,7 +89,7 @@ fn find_phrase(text: &str, phrase: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the seconds to wait: the last duration in a normalized text that follows one of the phrases.
+/// Returns the seconds to wait: the last duration in normalized text that follows one of the phrases.
 fn find_retry_after(phrases: &[String], text: &str) -> Option<u64> {
     let mut ends: Vec<usize> = phrases
         .iter()
@@ -101,7 +101,7 @@ fn find_retry_after(phrases: &[String], text: &str) -> Option<u64> {
         .find_map(|end| parse_duration(text[end..].trim_start()))
 }
 
-/// Returns the seconds, rounded up, of a duration at the start of a text, such as `30`, `2.5s`, `1m30s` or
+/// Returns the seconds, rounded up, of a duration at the start of `text`, such as `30`, `2.5s`, `1m30s` or
 /// `2 hours 5 minutes`.
 fn parse_duration(text: &str) -> Option<u64> {
     let mut seconds = 0.0;

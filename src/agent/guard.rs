@@ -44,6 +44,8 @@ pub(super) const ROLE_NOTHING: &str = "nothing";
 
 /// First line that a guard writes, before it starts the agent.
 pub(super) const READY_LINE: &str = "ready\n";
+/// Start of the first line of a guard that cannot create its namespaces.
+pub(super) const NO_NAMESPACES: &str = "namespaces are not available";
 /// Byte on the lifeline: send SIGTERM to the agent.
 pub(super) const END_BYTE: u8 = b'e';
 /// Byte on the lifeline: send SIGKILL to the agent.
@@ -139,8 +141,7 @@ fn call(folder: &Path) -> io::Result<()> {
     reason = "the guard is how this room starts agents"
 )]
 fn run_namespace(folder: &Path, mut lifeline: Lifeline) -> io::Result<()> {
-    let refused =
-        |cause: io::Error| io::Error::other(format!("namespaces are not available ({cause})"));
+    let refused = |cause: io::Error| io::Error::other(format!("{NO_NAMESPACES} ({cause})"));
     system::enter_namespace().map_err(refused)?;
     // After `enter_namespace`, because the kernel does not let a process that cannot be inspected write its user map.
     system::forbid_inspection()?;
@@ -339,7 +340,7 @@ fn start(
     }
 }
 
-/// Returns true if a path is a file, or if a folder of `PATH` contains a command.
+/// Returns true if `name` is the path of a file, or the name of a file in a folder of `PATH`.
 #[expect(
     clippy::disallowed_methods,
     reason = "a guard has the environment of its agent"
@@ -434,7 +435,7 @@ impl GuardedAgent {
                         self.ended.get_or_insert_default();
                     }
                 }
-                // No children are left, so the leader has ended, too.
+                // No children are left, so the leader has also ended.
                 Err(_) => {
                     self.ended.get_or_insert_default();
                     return true;

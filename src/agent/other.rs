@@ -93,7 +93,7 @@ impl Signals {
     }
 }
 
-/// The process group of an agent.
+/// Process group of an agent, with the methods that the guard needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessTree(Pid);
 

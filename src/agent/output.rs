@@ -11,7 +11,7 @@ use crate::secret::Secrets;
 /// Detail of a call whose folder was removed while it ran.
 const REMOVED_MESSAGE: &str = "the call's folder in .agentd/calls was removed; the reply is lost";
 
-/// Maximum size of the detail of a failed call.
+/// Maximum size in bytes of the detail of a failed call.
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
 
 /// Size of the end of stderr that is read.
@@ -183,7 +183,7 @@ impl<'a> OutputReader<'a> {
     }
 }
 
-/// Returns the start and the end of a text, without copying all of it.
+/// Returns the start and the end of `text`, without copying all of it.
 fn clip_text(text: &str) -> String {
     let mut clip = ClippedText::new(&Secrets::default());
     let mut rest = text;
@@ -195,7 +195,7 @@ fn clip_text(text: &str) -> String {
     clip.finish()
 }
 
-/// Returns the last [`MAX_DETAIL_BYTES`] of a text, in whole lines if there are several.
+/// Returns the last [`MAX_DETAIL_BYTES`] of `text`, in whole lines if there are several.
 fn last_part(text: &str) -> String {
     let text = text.trim_end();
     let cut = text.ceil_char_boundary(text.len().saturating_sub(MAX_DETAIL_BYTES));
@@ -206,7 +206,7 @@ fn last_part(text: &str) -> String {
     text[line..].to_owned()
 }
 
-/// Returns the first [`MAX_DETAIL_BYTES`] of a text.
+/// Returns the first [`MAX_DETAIL_BYTES`] of `text`.
 fn first_part(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_DETAIL_BYTES)].to_owned()
 }

@@ -321,7 +321,7 @@ pub(super) fn parse_value(written: &str) -> Option<Value> {
         .ok()
 }
 
-/// Parses the last JSON object or array of a text that may have other lines before and after it.
+/// Parses the last JSON object or array in output that may have other lines before and after it.
 fn parse_last_value(written: &str) -> Option<Value> {
     if let Some(whole) = parse_value(written) {
         return Some(whole);
@@ -354,7 +354,7 @@ fn parse_last_value(written: &str) -> Option<Value> {
     last
 }
 
-/// Returns true if a JSON text has at most [`MAX_EVENT_VALUES`] values. Counts commas and brackets outside of strings.
+/// Returns true if a JSON document has at most [`MAX_EVENT_VALUES`] values. Counts commas and brackets outside of strings.
 fn is_within_value_limit(written: &str) -> bool {
     let mut values = 0;
     let mut in_string = false;

@@ -25,7 +25,7 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 /// Prevents other processes of this user from reading the memory and the environment of this process. Root can still
 /// read them.
 ///
-/// Does nothing on systems other than Linux. Child processes are readable unless they call this, too.
+/// Does nothing on systems other than Linux. Child processes are readable unless they also call this.
 ///
 /// # Errors
 ///

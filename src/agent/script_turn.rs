@@ -107,7 +107,8 @@ impl ScriptedTurn {
         (self.signal.is_some() && !is_crash).then_some(("signal", "crashed"))
     }
 
-    /// Returns the outcome of the call, with the details of the script and the limits of the call.
+    /// Returns the scripted outcome of a call; `Ok` if the script sets none. Its details come from the script, or, if the
+    /// call exceeds a limit, from `limits`.
     pub(super) fn outcome(&self, limits: &Limits) -> CallOutcome {
         let Some(end) = &self.end else {
             return CallOutcome::Ok;

@@ -39,7 +39,7 @@ impl Scripted {
     ///
     /// # Errors
     ///
-    /// `ScriptInvalid`, with the place, if the script is malformed.
+    /// `ScriptInvalid`, with the line and column, if the script is malformed.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         let script: ScriptFile = yaml::read(text, origin, 1, ErrorKind::ScriptInvalid)?;
         if script.format.value != 1 {

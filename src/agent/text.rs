@@ -108,7 +108,7 @@ impl ClippedText {
     }
 }
 
-/// Removes the start of a text so that at most `max_bytes` remain. Returns the number of removed bytes.
+/// Removes the start of `text` so that at most `max_bytes` remain. Returns the number of removed bytes.
 pub(super) fn trim_to_end(text: &mut String, max_bytes: usize) -> usize {
     let cut = text.ceil_char_boundary(text.len().saturating_sub(max_bytes));
     text.drain(..cut);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Minimum size of a context window. Smaller numbers in a message mean something else.
 const MIN_WINDOW_TOKENS: u64 = 256;
 
-/// A number in a text, with its byte range.
+/// A number in an error message, with its byte range.
 #[derive(Clone, Copy, Debug)]
 struct NumberSpan {
     value: u64,
@@ -49,7 +49,7 @@ fn find_comparison(text: &str, numbers: &[NumberSpan]) -> Option<(u64, u64)> {
     is_overflow.then_some((tokens, right.value))
 }
 
-/// Returns the numbers of a text that may count tokens: not parts of names, subtotals, status codes or bytes.
+/// Returns the numbers in an error message that may count tokens: not parts of names, subtotals, status codes or bytes.
 fn find_numbers(text: &str) -> Vec<NumberSpan> {
     let mut found = Vec::new();
     let mut at = 0;

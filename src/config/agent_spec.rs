@@ -211,7 +211,7 @@ pub struct UsageSpec {
     pub input_includes_cache: bool,
 }
 
-/// One or several paths; written as a text or a list.
+/// One or several paths; written as a string or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathList(pub Vec<JsonPath>);
 

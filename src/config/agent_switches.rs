@@ -55,7 +55,7 @@ impl Agents {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` if the settings name an unknown agent or switch.
+    /// `ConfigInvalid` if the settings contain an unknown agent or switch.
     pub fn switched(mut self, settings: &Switches) -> Result<Self> {
         for (name, positions) in settings {
             let Some(spec) = self.find(name) else {

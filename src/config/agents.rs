@@ -73,7 +73,7 @@ impl Agents {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid`, with the place, if the file is invalid.
+    /// `ConfigInvalid`, with the line and column, if the file is invalid.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         Self::default().overlaid(text, origin)
     }
@@ -83,7 +83,7 @@ impl Agents {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid`, with the place, if the file is invalid.
+    /// `ConfigInvalid`, with the line and column, if the file is invalid.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
         let file: AgentsFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;
         let invalid = |location, message: String| {

@@ -95,7 +95,7 @@ enum ArgumentSegment<'a> {
     Placeholder(&'a str),
 }
 
-/// Splits a text at its placeholders: names of lower-case letters and `_` in braces. Other braces are plain text.
+/// Splits `text` at its placeholders: names of lower-case letters and `_` in braces. Other braces are plain text.
 fn split_placeholders(text: &str) -> Vec<ArgumentSegment<'_>> {
     let mut segments = Vec::new();
     let mut from = 0;
@@ -119,7 +119,7 @@ fn split_placeholders(text: &str) -> Vec<ArgumentSegment<'_>> {
     segments
 }
 
-/// Replaces the placeholders of a text in one pass; `None` if it contains `{model}` and no model is set.
+/// Replaces the placeholders of `text` in one pass; `None` if it contains `{model}` and no model is set.
 fn fill_text(text: &str, values: &ArgumentValues<'_>) -> Result<Option<String>> {
     let mut filled = String::new();
     for segment in split_placeholders(text) {
@@ -150,7 +150,7 @@ fn path_text(path: &Path) -> Result<&str> {
     })
 }
 
-/// Deserializes one text, or a list of texts.
+/// Deserializes one string, or a list of strings.
 pub(super) struct OneOrMoreTexts;
 
 impl<'de> de::Visitor<'de> for OneOrMoreTexts {

@@ -73,14 +73,14 @@ impl EventCondition {
     }
 }
 
-/// A rule that reads a text from each matching event.
+/// A rule that reads a string from each matching event.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRule {
     /// Condition on the event.
     #[serde(default)]
     pub when: EventCondition,
-    /// Path of the text in the event.
+    /// Path of the string in the event.
     pub path: JsonPath,
 }
 

@@ -1,4 +1,4 @@
-//! Parses settings and agent definitions: a text and its origin in, a typed value out. The caller reads the files.
+//! Parses settings and agent definitions from the content of a file and its name. The caller reads the files.
 //!
 //! ```
 //! use agentd::config::Settings;
@@ -163,7 +163,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid`, with the place, if the file is invalid.
+    /// `ConfigInvalid`, with the line and column, if the file is invalid.
     pub fn overlaid(mut self, text: &str, origin: &str) -> Result<Self> {
         let file: SettingsFile =
             toml::from_str(text).map_err(|error| invalid_file(text, origin, &error))?;

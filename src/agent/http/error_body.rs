@@ -43,7 +43,7 @@ pub(super) fn response_error(status: StatusCode, headers: &HeaderMap, body: &str
     message
 }
 
-/// Returns the start of a text, joined into one line; `None` if the text is blank.
+/// Returns the start of `text`, joined into one line; `None` if the text is blank.
 pub(super) fn first_line(text: &str) -> Option<String> {
     let start = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
     let line = start.split_whitespace().collect::<Vec<_>>().join(" ");

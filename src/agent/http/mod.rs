@@ -88,7 +88,7 @@ impl HttpAgent {
         };
         let sender = CommandAgent::new(&spec, agents, environment, secrets, guard, *containment)
             // The rules for `Cut` look for words such as `max_tokens`, which the error message of a rejected request can
-            // contain, too. A truncated reply of the sender is recognized by its missing `end` line instead.
+            // also contain. A truncated reply of the sender is recognized by its missing `end` line instead.
             .without_outcome(&CallOutcome::Cut);
         Ok(Self {
             provider: provider.clone(),

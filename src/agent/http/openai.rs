@@ -57,7 +57,7 @@ pub(super) fn read_event(event: &Value, state: &mut EventStreamState) {
     }
 }
 
-/// Reads message content: a text, or a list of parts, some of which may be thoughts.
+/// Reads message content: a string, or a list of parts, some of which may be thoughts.
 fn read_content(content: &Value, state: &mut EventStreamState) {
     state.push_text(content);
     for part in content.as_array().into_iter().flatten() {

@@ -165,7 +165,7 @@ fn is_loopback(uri: &Uri) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Loads the root certificates that `SSL_CERT_FILE` names; `None` if it is not set.
+/// Loads the root certificates from the file in `SSL_CERT_FILE`; `None` if the variable is not set.
 fn load_custom_roots() -> Result<Option<RootCerts>, String> {
     #[expect(
         clippy::disallowed_methods,
@@ -397,7 +397,7 @@ impl JsonLines {
         self.out.flush()
     }
 
-    /// Writes a text, split into several lines if it is long.
+    /// Writes text, split into several lines if it is long.
     fn text(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
         loop {
