@@ -14,12 +14,12 @@ pub(crate) enum SchemaDraft {
     Draft2020,
 }
 
-/// The first fault of a schema.
+/// First fault of a schema, with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaFault {
     /// Keywords and names from the root to the fault.
     path: Vec<String>,
-    /// A predicate, such as `is not a number`.
+    /// A predicate, such as `must be a number`.
     message: &'static str,
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn check_schema(schema: &Value, draft: SchemaDraft) -> Result<(), Sch
     checker.check_schema(schema)
 }
 
-/// Returns the draft that a `$schema` names.
+/// Returns the draft that the URI in `$schema` identifies.
 fn draft_from_uri(uri: &str) -> SchemaDraft {
     let is_old = ["draft-03", "draft-04", "draft-06", "draft-07", "2019-09"]
         .iter()
@@ -215,26 +215,31 @@ impl SchemaChecker {
 
     fn check_keyword(&mut self, shape: KeywordShape, value: &Value) -> Result<(), SchemaFault> {
         match shape {
-            KeywordShape::Text => self.require(value.is_string(), "is not a string"),
-            KeywordShape::Flag => self.require(value.is_boolean(), "is not true or false"),
-            KeywordShape::Number => self.require(value.is_number(), "is not a number"),
+            KeywordShape::Text => self.require(value.is_string(), "must be a string"),
+            KeywordShape::Flag => self.require(value.is_boolean(), "must be true or false"),
+            KeywordShape::Number => self.require(value.is_number(), "must be a number"),
             KeywordShape::PositiveNumber => self.require(
                 value.as_f64().is_some_and(|number| number > 0.0),
-                "is not a number greater than zero",
+                "must be a number greater than zero",
             ),
-            KeywordShape::Count => self.require(is_count(value), "is not a non-negative integer"),
-            KeywordShape::List => self.require(value.is_array(), "is not a list"),
+            KeywordShape::Count => {
+                self.require(is_count(value), "must be an integer of at least 0")
+            }
+            KeywordShape::List => self.require(value.is_array(), "must be a list"),
             KeywordShape::Names => self.require(
                 are_distinct_names(value),
-                "is not a list of distinct strings",
+                "must be a list of distinct strings",
             ),
             KeywordShape::NameLists => self.require(
                 value
                     .as_object()
                     .is_some_and(|lists| lists.values().all(are_distinct_names)),
-                "is not an object of lists of distinct strings",
+                "must be an object whose values are lists of distinct strings",
             ),
-            KeywordShape::Type => self.require(is_type(value), "is not a JSON Schema type"),
+            KeywordShape::Type => self.require(
+                is_type(value),
+                "must be a JSON Schema type, or a list of distinct ones",
+            ),
             KeywordShape::Schema => self.check_schema(value),
             KeywordShape::Schemas => self.check_schemas(value),
             KeywordShape::SchemaOrTuple
@@ -252,13 +257,13 @@ impl SchemaChecker {
             Some(schemas) if !schemas.is_empty() => schemas
                 .iter()
                 .try_for_each(|schema| self.check_schema(schema)),
-            _ => self.fail("is not a list of schemas"),
+            _ => self.fail("must be a non-empty list of schemas"),
         }
     }
 
     fn check_named_schemas(&mut self, value: &Value) -> Result<(), SchemaFault> {
         let Some(schemas) = value.as_object() else {
-            return self.fail("is not an object of schemas");
+            return self.fail("must be an object whose values are schemas");
         };
         for (name, schema) in schemas {
             self.path.push(name.clone());
@@ -367,7 +372,7 @@ mod tests {
         let fault = |schema: Value| check_schema(&schema, Draft2020).unwrap_err().to_string();
         assert_eq!(
             fault(json!({"properties": {"a": {"items": {"type": "str"}}}})),
-            "`properties.a.items.type` is not a JSON Schema type"
+            "`properties.a.items.type` must be a JSON Schema type, or a list of distinct ones"
         );
         assert_eq!(
             fault(json!(3)),

@@ -18,7 +18,7 @@ pub(crate) struct LenientValue {
     pub(crate) is_python: bool,
 }
 
-/// Parses the value at the start of a text; `None` if there is none.
+/// Parses the value at the start of `text`; `None` if there is none.
 pub(crate) fn parse_lenient_json(text: &str) -> Option<LenientValue> {
     let mut parser = LenientJsonParser {
         text,

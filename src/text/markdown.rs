@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
-/// A line of a text.
+/// A line of Markdown, with its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkdownLine<'a> {
     /// Number of the line in its file, from 1.
@@ -23,7 +23,7 @@ pub(crate) enum LineKind<'a> {
     Text,
     /// A heading: its level from 1 to 6, and its title.
     Heading(usize, &'a str),
-    /// The start of a code fence, with its language; empty if it names none.
+    /// The start of a code fence, with its language; empty if it has none.
     FenceOpen(&'a str),
     /// A line inside of a fence.
     Code,
@@ -131,7 +131,7 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Returns the fence that the first line of a text opens.
+    /// Returns the fence that the first line of `text` opens.
     pub(crate) fn open(text: &str, rules: FenceRules) -> Option<Self> {
         let inner = match rules {
             FenceRules::Document | FenceRules::Reply => skip_list_markers(text),
@@ -221,7 +221,7 @@ pub(crate) fn fenced_spans(text: &str, rules: FenceRules) -> Vec<Range<usize>> {
     spans
 }
 
-/// Returns a text without the indentation and the list markers at its start.
+/// Returns `text` without the indentation and the list markers at its start.
 pub(crate) fn skip_list_markers(text: &str) -> &str {
     let mut rest = skip_indent(text);
     loop {
@@ -238,7 +238,7 @@ pub(crate) fn skip_list_markers(text: &str) -> &str {
     }
 }
 
-/// Returns a text without the indentation at its start.
+/// Returns `text` without the indentation at its start.
 fn skip_indent(text: &str) -> &str {
     text.trim_start_matches(|c: char| c != '\n' && c.is_whitespace())
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Removes escape sequences and control characters from a text that arrives in chunks.
+/// Removes escape sequences and control characters from text that arrives in chunks.
 ///
 /// Recognizes the 7-bit and 8-bit forms of escape sequences, and also removes direction marks and tag characters. A
 /// sequence ends with its line at the latest, so that it cannot hide the text after it. The result does not depend on
@@ -91,7 +91,7 @@ pub fn escape_file_name(name: &str) -> Cow<'_, str> {
 /// The byte that starts an escape sequence.
 const ESC: u8 = 0x1B;
 
-/// State of the scanner in a text with escape sequences.
+/// State of the scanner in text with escape sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SequenceState {
     /// Outside any sequence.
@@ -147,7 +147,7 @@ impl SequenceState {
     }
 }
 
-/// Returns the length of the escape sequence that a text starts with.
+/// Returns the length of the escape sequence at the start of `text`.
 fn sequence_length(text: &str) -> usize {
     let mut state = SequenceState::Escape;
     let mut introducer = None;
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Returns a text without its escape sequences.
+    /// Returns `text` without its escape sequences.
     fn without_sequences(text: &str) -> String {
         let mut left = text.to_owned();
         for span in find_escape_sequences(text).into_iter().rev() {

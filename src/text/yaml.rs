@@ -6,7 +6,7 @@ use serde_saphyr::{Error as Fault, Location, MergeKeyPolicy, Options, Spanned, b
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// A value together with its place in the file.
+/// A value together with its position in the file.
 ///
 /// Hidden, because it is a type of the YAML library.
 #[doc(hidden)]
@@ -18,13 +18,13 @@ const MAX_DEPTH: usize = 64;
 /// Maximum number of nodes of a file, unless the caller sets another.
 const DEFAULT_MAX_NODES: usize = 50_000;
 
-/// Parses a text; anchors, aliases, merge keys, duplicate and unknown keys are errors.
+/// Parses YAML; anchors, aliases, merge keys, duplicate and unknown keys are errors.
 ///
 /// `first_line` is the line of the origin at which the text starts, from 1: front matter starts at line 2.
 ///
 /// # Errors
 ///
-/// Fails with an error of `kind`, with the place in the origin, if the text is not valid YAML or does not match `T`.
+/// Fails with an error of `kind`, with the position in the origin, if the text is not valid YAML or does not match `T`.
 pub fn read<T: DeserializeOwned>(
     text: &str,
     origin: &str,
@@ -34,7 +34,7 @@ pub fn read<T: DeserializeOwned>(
     read_within(text, origin, first_line, kind, DEFAULT_MAX_NODES)
 }
 
-/// Parses a text of at most `nodes` nodes.
+/// Parses YAML of at most `nodes` nodes.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn read_within<T: DeserializeOwned>(
         .map_err(|error| located_error(&error, text, origin, first_line, kind))
 }
 
-/// Parses a text of at most `nodes` nodes with a seed.
+/// Parses YAML of at most `nodes` nodes with a seed.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub fn read_seed<'de, S: DeserializeSeed<'de>>(
     .map_err(|error| located_error(&error, text, origin, 1, kind))
 }
 
-/// Returns the error of a fault, with its place in the origin and a suggestion for a misspelt name.
+/// Returns the error of a fault, with its position in the origin and a suggestion for a misspelt name.
 fn located_error(
     error: &Fault,
     text: &str,
@@ -155,7 +155,7 @@ fn strict_options(nodes: usize) -> Options {
     }
 }
 
-/// Returns the message of a fault without its place, which is printed separately. Replaces messages of the YAML library
+/// Returns the message of a fault without its position, which is printed separately. Replaces messages of the YAML library
 /// that name its internals.
 fn describe_fault(error: &Fault) -> String {
     match error {
@@ -203,22 +203,19 @@ const PLAIN_MESSAGES: [(&str, &str); 11] = [
         "cannot deserialize null into string",
         "a string is missing here",
     ),
-    ("expected sequence start", "a list is expected here"),
+    ("expected sequence start", "expected a list"),
     (
         "expected mapping start",
-        "a mapping is expected here, such as `key: value`",
+        "expected a mapping, such as `key: value`",
     ),
     (
         "expected string scalar",
-        "a string is expected here; quote it if it starts with `{` or `[`",
+        "expected a string; quote it if it starts with `{` or `[`",
     ),
-    (
-        "strict mode expects true/false",
-        "true or false is expected here",
-    ),
-    ("invalid u", "a whole number is expected here"),
-    ("invalid i", "a whole number is expected here"),
-    ("invalid f", "a number is expected here"),
+    ("strict mode expects true/false", "expected true or false"),
+    ("invalid u", "expected a whole number"),
+    ("invalid i", "expected a whole number"),
+    ("invalid f", "expected a number"),
 ];
 
 #[cfg(test)]
@@ -244,10 +241,7 @@ mod tests {
         assert_eq!(fault("a: 1\na: 2\n"), ("duplicate key `a`".to_owned(), 3));
         let no_anchors = "anchors, aliases and merge keys are not allowed here";
         assert_eq!(fault("a: &x 1\n").0, no_anchors);
-        assert_eq!(
-            fault("a: one\n"),
-            ("a whole number is expected here".to_owned(), 2)
-        );
+        assert_eq!(fault("a: one\n"), ("expected a whole number".to_owned(), 2));
     }
 
     #[test]

@@ -62,7 +62,7 @@ const FAULTS: [Fault; 43] = [
     ("unknown key", "pack.yaml", "zone: stable", "zne: stable", "error pack.yaml:14:67: unknown field `zne`"),
     ("duplicate key", "pack.yaml", "start: triage", "start: triage\nstart: triage", "error pack.yaml:6:1: duplicate key `start`"),
     ("missing key", "pack.yaml", "description: An", "# An", "error pack.yaml:28:1: missing field `description`"),
-    ("wrong type", "pack.yaml", "full: 4000", "full: many", "error pack.yaml:7:17: a whole number is expected here"),
+    ("wrong type", "pack.yaml", "full: 4000", "full: many", "error pack.yaml:7:17: expected a whole number"),
     ("key without a colon", "pack.yaml", "start: triage", "start triage", "error pack.yaml:5:1: `:` is missing after this key"),
     ("empty manifest", "pack.yaml", "*", "", "error pack.yaml:1:1: a value is missing here"),
     ("unknown class", "pack.yaml", "class: pinned, zone: stable", "class: pined, zone: stable", "error pack.yaml:14:59: unknown variant `pined`"),
