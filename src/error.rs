@@ -1,4 +1,4 @@
-//! The error type of the crate: kind, message, place, hint and cause.
+//! The error type of the crate: kind, message, position, hint and cause.
 //!
 //! Errors of your own drivers, stores and operations have [`ErrorKind::Custom`]:
 //!
@@ -17,9 +17,9 @@ use std::fmt;
 /// Result with the error type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with its kind, message, place, hint and cause.
+/// An error with its kind, message, position, hint and cause.
 ///
-/// `{}` prints the message; `{:#}` adds the cause, the place with its source line, and the hint.
+/// `{}` prints the message; `{:#}` adds the cause, the position with its source line, and the hint.
 pub struct Error(Box<ErrorDetails>);
 
 struct ErrorDetails {
@@ -175,10 +175,10 @@ impl ErrorKind {
     }
 }
 
-/// Position in a text, with the line for display.
+/// Position in a file or another source, with the line for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Name of the text, usually a path.
+    /// Name of the source, usually a path.
     pub origin: String,
     /// Line number, from 1.
     pub line: usize,
@@ -189,7 +189,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the place of a byte offset in a text.
+    /// Returns the position of a byte offset in `text`.
     #[must_use]
     pub fn at_offset(origin: impl Into<String>, text: &str, offset: usize) -> Self {
         let offset = floor_char_boundary(text, offset);
@@ -200,7 +200,7 @@ impl Place {
         Self::at_line(origin, text, line, column)
     }
 
-    /// Returns the place of a line and column in a text.
+    /// Returns the position of a line and column in `text`.
     #[must_use]
     pub fn at_line(origin: impl Into<String>, text: &str, line: usize, column: usize) -> Self {
         let line_text = text.lines().nth(line.saturating_sub(1)).unwrap_or("");
@@ -231,7 +231,7 @@ impl fmt::Display for Place {
 const MAX_SNIPPET_CHARS: usize = 60;
 
 impl Place {
-    /// Returns a snippet for display: the place, the source line, and `width` carets below the column.
+    /// Returns a snippet for display: the position, the source line, and `width` carets below the column.
     #[must_use]
     pub fn snippet(&self, width: usize) -> String {
         let number = self.line.to_string();
@@ -277,14 +277,14 @@ impl Error {
         self
     }
 
-    /// Adds the position of the error in a text.
+    /// Adds the position of the error.
     #[must_use]
     pub fn with_place(mut self, place: Place) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Removes the source line of the place, which may contain a secret.
+    /// Removes the source line of the position, which may contain a secret.
     #[must_use]
     pub fn without_text(mut self) -> Self {
         if let Some(place) = &mut self.0.place {
@@ -306,13 +306,13 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the message without place, cause and hint.
+    /// Returns the message without position, cause and hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Returns the place, if there is one.
+    /// Returns the position, if there is one.
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()

@@ -125,8 +125,8 @@
 //! |---|---|
 //! | none | the pure modules: [`text`], [`models`], [`config`], [`pack`], [`mod@compose`], [`parse`], [`apply`], [`spec`] |
 //! | `run` | [`agent`], [`ops`], [`store`], [`orchestrator`], [`secret`]: processes, files, git, SQLite, HTTP |
-//! | `cli` (default) | the `agentd` binary |
-//! | `tokenizer` (default) | exact token counts; without it, counts are estimates and the binary is about 30 MB smaller |
+//! | `tokenizer` (default) | exact token counts; without it, counts are estimates and a program is about 30 MB smaller |
+//! | `cli` (default) | the `agentd` binary; includes `run` and `tokenizer` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

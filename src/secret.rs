@@ -24,7 +24,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::text::invisible::is_invisible;
 use crate::text::terminal::{TerminalFilter, filter_terminal_text};
 
-/// Minimum length of a redacted value, and of a truncated value at the end of a text.
+/// Minimum length of a redacted value, and of a truncated value at the end of the searched text.
 const MIN_SECRET_BYTES: usize = 8;
 
 /// Delimiters of tags. Tags in the middle of a secret split it into parts.
@@ -51,7 +51,7 @@ struct KnownSecrets {
 /// Text that replaces a secret: `[secret NAME]`.
 type Replacement = Arc<str>;
 
-/// Start and end offset of a part of a secret in a text.
+/// Start and end offset of a part of a secret in the searched text.
 type TextSpan = (usize, usize);
 
 impl Secrets {
@@ -113,7 +113,7 @@ impl Secrets {
             .map(String::as_str)
     }
 
-    /// Replaces each secret in a text by `[secret NAME]`, including one that is truncated at the end of the text.
+    /// Replaces each secret in `text` by `[secret NAME]`, including one that is truncated at the end of the text.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.0 else {
@@ -191,7 +191,7 @@ impl Secrets {
         Cow::Owned(redacted)
     }
 
-    /// Returns a redactor for a text that arrives in chunks.
+    /// Returns a redactor for text that arrives in chunks.
     #[must_use]
     pub fn stream(&self) -> Redactor {
         Redactor {
@@ -209,7 +209,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl KnownSecrets {
-    /// Returns the start of the longest suffix of a text that is a proper prefix of some form: from there on, the text
+    /// Returns the start of the longest suffix of the text that is a proper prefix of some form: from there on, the text
     /// may continue as a secret. `None` if there is no such suffix.
     fn find_held_suffix(&self, text: &str) -> Option<usize> {
         let from = text.len().saturating_sub(self.longest - 1);
@@ -230,7 +230,7 @@ impl KnownSecrets {
     }
 }
 
-/// Replaces secrets in a text that arrives in chunks. A secret may be split between chunks.
+/// Replaces secrets in text that arrives in chunks. A secret may be split between chunks.
 pub struct Redactor {
     secrets: Secrets,
     /// One stage per [`LineReading`]. The text passes through the stages in order; each holds back a suffix that may be the
@@ -327,9 +327,9 @@ fn find_split_value(text: &str, value: &str) -> Vec<TextSpan> {
 enum LineReading {
     /// Skips line breaks and the indentation after them.
     Joined,
-    /// Skips backslashes, too, and treats an escaped `\n` or `\r` of JSON as a line break.
+    /// Also skips backslashes, and treats an escaped `\n` or `\r` of JSON as a line break.
     Unescaped,
-    /// Skips the first `+`, `-`, `>` or `#` of a line, too: the mark of a diff, a quote or a comment.
+    /// Also skips the first `+`, `-`, `>` or `#` of a line: the mark of a diff, a quote or a comment.
     Unmarked,
 }
 
@@ -410,7 +410,7 @@ impl HeldText {
         }
     }
 
-    /// Adds a text character by character.
+    /// Adds text character by character.
     fn push_chars(&mut self, text: &str) {
         for c in text.chars() {
             let mut buffer = [0; 4];
@@ -425,7 +425,7 @@ impl HeldText {
         }
     }
 
-    /// Adds a text of which every character is searched.
+    /// Adds text of which every character is searched.
     fn keep(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -586,14 +586,14 @@ impl HeldText {
     }
 }
 
-/// Returns the characters of a text that are searched.
+/// Returns the characters of `text` that are searched.
 fn keep_searchable(text: &str) -> String {
     let mut held = HeldText::new(LineReading::Joined);
     held.push(text);
     held.seen
 }
 
-/// Returns true if a terminal shows every character of a text as it is.
+/// Returns true if a terminal shows every character of `text` as it is.
 fn is_seen_whole(text: &str) -> bool {
     matches!(filter_terminal_text(text), Cow::Borrowed(_))
         && (text.is_ascii() || !text.contains(is_invisible))
@@ -630,7 +630,7 @@ fn encode_all(value: &[u8]) -> Vec<String> {
     forms
 }
 
-/// Returns a text as common JSON writers escape it: only what JSON requires, also `/`, also characters that are special
+/// Returns `text` as common JSON writers escape it: only what JSON requires, also `/`, also characters that are special
 /// in HTML, also non-ASCII characters, and every character.
 fn escape_json(text: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(text).to_string();
@@ -668,7 +668,7 @@ fn escape_json(text: &str) -> Vec<String> {
     forms
 }
 
-/// Returns a text as common XML writers escape it: for element text, for attributes, and as numeric character references.
+/// Returns `text` as common XML writers escape it: for element text, for attributes, and as numeric character references.
 fn escape_xml(text: &str) -> Vec<String> {
     let text_only = text
         .replace('&', "&amp;")
