@@ -55,13 +55,13 @@ pub struct Assembly {
     pub draft: Draft,
     /// Agent whose template was looked up.
     pub agent: AgentName,
-    /// Model that the prompt is fitted to; `None` if the request and the settings name none.
+    /// Model that the prompt is fitted to; `None` if neither the request nor the settings have one.
     pub model: Option<ModelSpec>,
     /// Measurements of the agent and the model.
     pub measured: ModelMeasurements,
     /// Source of the model's reliability.
     pub reliability: Origin,
-    /// Template of the prompt, and the places that were searched for it; `None` if the pack has no layer for a
+    /// Template of the prompt, and the paths that were searched for it; `None` if the pack has no layer for a
     /// template.
     pub template: Option<Arc<FoundTemplate>>,
     /// Name and source of each template variable that has a value.
@@ -70,7 +70,7 @@ pub struct Assembly {
     pub tasks: Option<Vec<String>>,
     /// Files of the project that replace built-in ones.
     pub overrides: Vec<String>,
-    /// Warnings about content that the prompt lacks. They were logged, too.
+    /// Warnings about content that the prompt lacks. They have also been logged.
     pub warnings: Vec<String>,
 }
 

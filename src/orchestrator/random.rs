@@ -8,7 +8,7 @@ use crate::models::Nonce;
 /// # Errors
 ///
 /// `NoRandomness` if the operating system returns no random bytes. There is no fallback to a weaker source: with a
-/// nonce that can be guessed, a text in a file could pass for the verdict of a turn.
+/// nonce that can be guessed, text in a file could pass for the verdict of a turn.
 #[expect(
     clippy::disallowed_methods,
     reason = "random bytes are read here and passed on as values"

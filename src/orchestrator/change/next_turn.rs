@@ -45,7 +45,7 @@ pub(super) fn next_turn(
 }
 
 /// Returns the files that the prompt of a turn shows, as paths in the worktree of the change: the `requested` files,
-/// and, if the agent has no tools to read files, the files that open tasks name.
+/// and, if the agent has no tools to read files, the files that open tasks mention.
 ///
 /// # Errors
 ///

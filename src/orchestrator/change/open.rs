@@ -30,7 +30,7 @@ pub struct ChangeStatus {
 
 impl ChangeStatus {
     /// Returns the questions of the agent, if the change waits for answers: the questions in its reply, or else those
-    /// in the document that the pack names for questions.
+    /// in the document that the pack uses for questions.
     #[must_use]
     pub fn questions(&self) -> Vec<String> {
         let NextStep::Answers { file, .. } = &self.next else {
@@ -156,11 +156,13 @@ fn new_change(
         let message = format!(
             "a change cannot be named `{change}`: the name is reserved for archived changes"
         );
-        return Err(Error::new(ErrorKind::NameInvalid, message).with_hint("choose another name"));
+        return Err(Error::new(ErrorKind::NameInvalid, message)
+            .with_hint("choose another name for the change"));
     }
     if state.turns > 0 {
         let message = format!("session `{change}` already exists and is not a change");
-        return Err(Error::new(ErrorKind::ChangeExists, message).with_hint("choose another name"));
+        return Err(Error::new(ErrorKind::ChangeExists, message)
+            .with_hint("choose another name for the change"));
     }
 
     let workspace = context.workspace;
@@ -171,7 +173,7 @@ fn new_change(
         let top = repository.root.display().to_string();
         let shown = workspace.root.display().to_string();
         let message = format!(
-            "cannot open a change in `{}`: it is not the top folder of its git repository",
+            "cannot open a change in `{}`: it is not the root of its git repository",
             shown.escape_debug()
         );
         return Err(Error::new(ErrorKind::NotARepository, message)

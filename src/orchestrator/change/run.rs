@@ -228,7 +228,7 @@ impl ChangeRun<'_> {
         })
     }
 
-    /// Returns an error if the commands of the project's checks are not trusted. Does so once, before the first turn.
+    /// Returns an error if the commands of the project's checks are not trusted. Checked once, before the first turn.
     fn check_checks(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.are_checks_trusted, true) {
             return Ok(());
@@ -356,11 +356,11 @@ impl ChangeRun<'_> {
 pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, author: &AgentName) {
     if reviewer == author {
         log::warn!(
-            "{mode}: {reviewer} reviews its own work ({reviewed}); set another agent under [modes.{mode}]"
+            "{mode}: {reviewer} reviews its own work ({reviewed}); set another agent under [modes.{mode}] in agentd/config.toml"
         );
     } else {
         log::warn!(
-            "{mode}: {reviewer} reviews the work of {author} ({reviewed}), an agent of the same vendor"
+            "{mode}: {reviewer} reviews the work of {author} ({reviewed}), an agent of the same vendor; set another agent under [modes.{mode}] in agentd/config.toml"
         );
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn apply_reply(
     // apply
     let verdict = parse::verdict(&response, &reader.grammar);
     let verdict = parse::required_markers(&response, &reader.grammar).and(verdict);
+    // The shown files are recorded only if the reply may edit files of the working tree.
     let may_edit_tree = started.shown.is_some();
     let state = &turn.session.state;
     let outcome = apply::apply(pack, state, may_edit_tree, &response, verdict)?;

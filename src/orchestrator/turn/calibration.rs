@@ -10,8 +10,8 @@ use crate::orchestrator::clock;
 use crate::orchestrator::workspace::Workspace;
 use crate::store::{MeasurementQuery, Store};
 
-/// Returns the measurements of the agent and the model of a request. Without an agent, only the protocol compliance of
-/// the model is returned, measured with all agents.
+/// Returns the measurements of the agent and the model that a request uses. If there is no agent, returns only the
+/// protocol compliance of the model, measured with all agents. Without a model, there are no measurements.
 ///
 /// # Errors
 ///

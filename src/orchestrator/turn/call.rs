@@ -62,7 +62,7 @@ struct CallRequest<'a> {
     why: CallReason,
     tools: Tools,
     prompt: &'a str,
-    /// Recorded segments of the prompt; empty if it is the prompt of the turn.
+    /// Segments to record with this call; empty for the turn's own prompt, whose segments are in `TurnStart`.
     segments: Vec<SegmentRef>,
     /// Amount reserved for the call in the budgets.
     reserved: Amount,

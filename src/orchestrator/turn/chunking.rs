@@ -6,11 +6,11 @@ const MIN_CHUNK_BYTES: usize = 2 * 1024;
 /// Average number of lines between two lines whose hash ends a chunk.
 const LINES_PER_CUT: u32 = 64;
 
-/// Splits a text into chunks, whose concatenation is the text.
+/// Splits text into chunks, whose concatenation is the text.
 ///
 /// A chunk of at least [`MIN_CHUNK_BYTES`] ends after the first line whose hash is a multiple of [`LINES_PER_CUT`]. The
 /// end of a chunk depends only on nearby lines, so an edit changes one or two chunks and leaves the others unchanged. A
-/// line that contains `fresh`, a text that differs in every turn, becomes its own chunk.
+/// line that contains `fresh`, a string that differs in every turn, becomes its own chunk.
 pub(crate) fn split_chunks<'a>(text: &'a str, fresh: Option<&str>) -> Vec<&'a str> {
     let mut chunks = Vec::new();
     let mut start = 0;

@@ -28,7 +28,7 @@ pub(crate) fn check_documents(turn: &ActiveTurn<'_>, mut response: Response) -> 
     if spec.questions.is_some() && can_ask_questions(&response, &grammar) {
         response.questions = spec::asked_questions(&response.message);
         if !response.questions.is_empty() {
-            // The change waits for the answers of the user, so doubts about the verdict do not matter.
+            // The change waits for the answers of the user, so it does not matter if the verdict is ambiguous.
             response.verdict_doubts.clear();
             return Ok(response);
         }

@@ -16,12 +16,13 @@ const MAX_TOKEN_BYTES: u64 = 256;
 
 /// Fills the history of a state with the turns of its session, for a pack whose prompts show them.
 ///
-/// A turn is shown once its reply was read, unless the user has taken it back; a failed one is not shown. Texts are read from the newest turn backwards, and only
-/// as many as a prompt could show. A history from a state file is kept as it is.
+/// A turn is shown once its reply was read, unless the user has taken it back; a failed turn is not shown. Messages and
+/// replies are read from the newest turn backwards, and only as many as a prompt could show. A history from a state file
+/// is kept as it is.
 ///
 /// # Errors
 ///
-/// `LedgerUnusable` if the ledger lacks a text.
+/// `LedgerUnusable` if a reply or a message is missing in the ledger.
 pub(crate) fn load_history(
     workspace: &Workspace,
     store: &dyn Store,

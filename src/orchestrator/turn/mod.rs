@@ -1,8 +1,8 @@
 //! One turn: a prompt, the agent's reply and its effects.
 //!
 //! [`take_turn`] shows the whole sequence: inspect → compose → call agent → parse → apply → commit → run steps → settle
-//! → advance. Each step has its own file. `session.rs` is the only way to add events to a session, and `recover.rs`
-//! finishes interrupted turns.
+//! → advance. Each step has its own file. `session.rs` is the only way to add events to a session, except during
+//! recovery: `recover.rs` finishes interrupted turns.
 
 mod active_turn;
 mod apply_reply;

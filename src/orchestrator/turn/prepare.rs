@@ -310,12 +310,12 @@ impl PreparedTurn {
     }
 }
 
-/// Returns a rough estimate of the tokens of a text.
+/// Returns a rough estimate of the number of tokens in `text`.
 pub(crate) fn estimate_text_tokens(text: &str) -> u64 {
     estimate_tokens(text.len() as u64)
 }
 
-/// Returns a rough estimate of the tokens of a text with this many bytes.
+/// Returns a rough estimate of the number of tokens in text of this many bytes.
 #[must_use]
 pub fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)

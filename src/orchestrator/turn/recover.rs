@@ -315,8 +315,8 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
     }
 }
 
-/// Detail of a reply that is discarded because, without the snapshot, edits of the agent cannot be detected.
-const NO_SNAPSHOT: &str = "the snapshot of the working tree taken before the call is missing";
+/// Detail of a complete reply to a read-only call that is discarded because the snapshot of the working tree is missing.
+const NO_SNAPSHOT: &str = "the reply was discarded: the snapshot from before the call is missing, so edits cannot be detected";
 
 /// Returns true if the working tree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &TurnStart) -> Result<bool> {
@@ -469,8 +469,8 @@ fn salvage(
     })
 }
 
-/// Compares the working tree with the snapshot taken before the call. A complete reply of a read-only call whose
-/// snapshot is missing counts as lost.
+/// Compares the working tree with the snapshot taken before the call. A complete reply to a read-only call whose
+/// snapshot is missing gets the outcome `Lost`, because edits cannot be ruled out.
 fn check_edits(
     context: &TurnContext<'_>,
     started: &TurnStart,
@@ -493,6 +493,9 @@ fn check_edits(
 
 /// Describes the end of an interrupted call for the user.
 fn describe_end(name: &str, reply: &Reply) -> String {
+    if reply.detail == NO_SNAPSHOT {
+        return format!("the call of {name} had finished, but {NO_SNAPSHOT}");
+    }
     match (&reply.end, reply.text.len()) {
         (CallOutcome::Lost, 0) => format!("the call of {name} is lost"),
         (CallOutcome::Lost, bytes) => {

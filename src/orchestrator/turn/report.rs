@@ -20,7 +20,7 @@ pub struct TurnReport {
     pub session: SessionId,
     /// Number of the turn in the session, from 1.
     pub turn: u64,
-    /// Mode of the turn, which may not be the session's mode after it.
+    /// Mode in which the turn was taken. After the turn, the session may be in another mode.
     pub mode: Mode,
     /// Name of the agent.
     pub agent: String,
@@ -41,7 +41,7 @@ pub struct TurnReport {
     pub verdict: Option<ReviewResult>,
     /// Findings of the reply, and findings of earlier rounds with their new status; the most severe first.
     pub findings: Vec<Finding>,
-    /// Result that overrules the verdict of the reply, if one does.
+    /// Result of an operation that overrules the verdict of the reply, if one does.
     pub overruled: Option<VerdictOverride>,
     /// Usage of all calls.
     pub usage: UsageMetrics,
@@ -124,7 +124,8 @@ impl VerdictOverride {
         })
     }
 
-    /// Returns the result that overrules the verdict of the session's last turn, which was taken in `mode`.
+    /// Returns the result that overrules the verdict of a turn in `mode`; `None` if none does. `state` is the state after
+    /// the turn, in which the session may have left the mode.
     fn of_turn(spec: &ModeSpec, mode: &Mode, state: &State) -> Option<Self> {
         let left = state
             .left

@@ -14,7 +14,7 @@ pub struct TurnRequest {
     pub mode: Mode,
     /// Instructions of the user, or of the phase of a change.
     pub instructions: String,
-    /// Agent; `None` for the agent that the settings name for the mode, or else an installed one, or else `BASE`.
+    /// Agent; `None` for the agent that the settings have for the mode, or else an installed one, or else `BASE`.
     pub agent: Option<AgentName>,
     /// State document of the session, which replaces the recorded one.
     pub work: Option<StateDocument>,

@@ -1,4 +1,4 @@
-//! A session that this process holds under a lease. Events are added to a session only here.
+//! A session that this process holds under a lease. Except during recovery, events are added to a session only here.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use crate::pack::{DEFAULT_AGENTS, ModeSpec};
 use crate::store::Store;
 
 impl Workspace {
-    /// Returns the agent that a request names, or else the default agent of its mode; `None` if there is neither.
+    /// Returns the agent of a request, or else the default agent of its mode; `None` if there is neither.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Workspace {
     /// the same vendor.
     ///
     /// The author is the agent of the session's last turn in the judged mode. If there is no such turn and the request
-    /// names no judge, it is the default agent of the judged mode. Built-in agents have no vendor and are never
+    /// sets no judge, it is the default agent of the judged mode. Built-in agents have no vendor and are never
     /// reported.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Workspace {
         self.pack.modes.get(mode)?.judges.as_ref()
     }
 
-    /// Returns the agent of a mode for requests that name none. It comes from the settings of the mode, from the
+    /// Returns the agent of a mode for requests without an agent. It comes from the settings of the mode, from the
     /// settings of its `like` mode, or from the installed agents. A mode that judges another mode gets an installed
     /// agent of another vendor if possible.
     fn default_agent(&self, mode: &Mode) -> Result<Option<AgentName>> {
@@ -205,7 +205,7 @@ impl Workspace {
         Ok(installed.first().cloned())
     }
 
-    /// Returns the vendor of an agent's models; if its definition names none, the agent's name without the model.
+    /// Returns the vendor of an agent's models; if its definition has none, the agent's name without the model.
     fn vendor(&self, agent: &AgentName) -> Result<String> {
         let vendor = match self.agents()?.known(agent.as_str()) {
             Some((AgentKind::Command(spec), _)) => spec.vendor.clone(),

@@ -7,7 +7,7 @@ use super::trust::{CHECKS, Trust, TrustStatus, checks_content};
 use crate::config::{CheckCommand, Environment};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Variables that git sets for its hooks. They name a repository, but a check may run in another working tree.
+/// Variables that git sets for its hooks. They point to a repository, but a check may run in another working tree.
 const GIT_HOOK_VARIABLES: [&str; 7] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -19,7 +19,7 @@ const GIT_HOOK_VARIABLES: [&str; 7] = [
 ];
 
 /// Fails if the user does not trust the check commands of this project. With `accept_now` they are trusted for this run.
-/// Commands that agentd detected need trust, too, because they run the project's code.
+/// Commands that agentd detected also need trust, because they run the project's code.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn accept_checks(workspace: &Workspace, commands: &[CheckCommand]) -> Result
 
 impl Workspace {
     /// Returns the part of an environment that the project's checks get, and the names of the variables withheld from
-    /// them: secret ones that `env` under `[review]` does not list. Variables that git sets for hooks are removed, too.
+    /// them: secret ones that `env` under `[review]` does not list. Variables that git sets for hooks are also removed.
     ///
     /// # Errors
     ///

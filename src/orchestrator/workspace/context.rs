@@ -25,7 +25,7 @@ const SKELETON: &str = "SKELETON";
 /// Placeholder in skeletons for the id of the change.
 const CHANGE_ID: &str = "<change-id>";
 
-/// Source of a context item that the caller named.
+/// Source of a context item that the caller requested.
 const GIVEN: &str = "given by the caller";
 
 /// Variables and context items of a prompt, with the source of each. Secrets are redacted.
@@ -56,7 +56,7 @@ impl PromptContext {
         });
     }
 
-    /// Adds an item that the caller named.
+    /// Adds an item that the caller requested.
     fn add_named(&mut self, item: ContextItem, source: impl Into<String>) {
         self.items.push(SourcedItem {
             item,
@@ -351,7 +351,7 @@ fn check_block_name(pack: &Pack, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::NameInvalid, message).with_hint(hint))
 }
 
-/// Adds the files, artifacts and thoughts that the caller named.
+/// Adds the files, artifacts and thoughts that the caller requested.
 fn gather_caller_items(
     root: &Path,
     request: &TurnRequest,
@@ -380,7 +380,7 @@ fn gather_caller_items(
     Ok(())
 }
 
-/// Reads a file that the caller named. Symlinks are resolved once, before the check, so that a symlink that changes
+/// Reads a file that the caller requested. Symlinks are resolved once, before the check, so that a symlink that changes
 /// meanwhile does not lead to an unchecked file.
 fn read_named_file(root: &Path, path: &Path, allow_secrets: bool) -> Result<String> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());

@@ -23,7 +23,7 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Settings of the user, overlaid by the project's.
     pub settings: Settings,
-    /// Pack that the options or the settings name.
+    /// Pack chosen by the options or the settings.
     pub pack: Pack,
     /// Templates, looked up by agent and mode.
     pub templates: Templates,

@@ -10,7 +10,7 @@ use crate::text::glob::matches_path;
 ///
 /// # Errors
 ///
-/// `FileUnusable` for a secret file; the hint names the option that shows it anyway.
+/// `FileUnusable` for a secret file; the hint mentions the option that sends it anyway.
 pub(crate) fn refuse_secret_file(path: &Path, target: &Path) -> Result<()> {
     if !is_secret_file(path) && !is_secret_file(target) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Texts that a session works on: the artifacts that its mode lists, and the file that its state names.
+//! Documents that a session works on: the artifacts that its mode lists, and the file that its state refers to.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,11 @@ pub(crate) struct SessionDocuments {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the texts that the layers of the pack show in a mode, without those that the caller already `given`.
+/// Reads the documents that the layers of the pack show in a mode, except those in `given`, which the prompt already
+/// shows.
 ///
-/// A file that is missing, is not a readable text, usually holds secrets or is outside of the project is not shown, with
-/// a warning. An artifact without text is not shown, either.
+/// A file that is missing, is not readable text, usually holds secrets or is outside of the project is skipped with a
+/// warning. An artifact without text is skipped without one.
 pub(crate) fn gather_session_documents(
     workspace: &Workspace,
     mode: &Mode,

@@ -20,13 +20,13 @@ use crate::orchestrator::turn::AcceptNow;
 use crate::pack::SearchPath;
 use crate::store::{self, SqliteStore};
 
-/// Maximum size in bytes of a file that an agent obeys.
+/// Maximum size in bytes of a file that an agent reads as its configuration (`obeys` in agents.yaml).
 const MAX_OBEYED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Maximum number of files and folders below a folder that an agent obeys.
+/// Maximum number of files and folders in a folder that an agent reads as its configuration.
 const MAX_OBEYED_FILES: usize = 1_000;
 
-/// Maximum depth of folders below a folder that an agent obeys.
+/// Maximum depth of folders in a folder that an agent reads as its configuration.
 const MAX_OBEYED_DEPTH: usize = 8;
 
 /// Path of a project's ledger. A repository may contain a ledger that was created elsewhere.
@@ -57,11 +57,12 @@ pub enum TrustStatus {
     Accepted,
     /// Never trusted.
     New,
-    /// Trusted with another content only.
+    /// Trusted, but with different content.
     Changed,
 }
 
-/// A file of a project that decides what is sent or run, or the commands of all its checks.
+/// A file of a project that decides what is sent to agents or what is run. The commands of all checks of the project
+/// are one definition with the name `checks`.
 #[derive(Debug)]
 pub struct Definition {
     /// Path in the project, or `checks`.
@@ -210,7 +211,7 @@ fn subject_id(root: &Path, file: &str) -> BlobId {
 }
 
 /// Lists everything in a project that needs the user's trust: its ledger, the files that decide what is sent or run,
-/// the files that agents obey, and the commands of its checks.
+/// the files that agents read as their configuration, and the commands of its checks.
 ///
 /// # Errors
 ///
@@ -270,7 +271,7 @@ pub fn list_definitions(
 /// with `/`.
 ///
 /// Symlinks to folders are followed, as agents follow them. A folder that cannot be listed, or that is a symlink to a
-/// place outside of the project, is an error, because its content could not be trusted.
+/// folder outside of the project, is an error, because its content could not be trusted.
 fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     let Some(folder) = entry.strip_suffix('/') else {
         return Ok(vec![entry.to_owned()]);
@@ -281,7 +282,8 @@ fn list_obeyed_files(root: &Path, entry: &str) -> Result<Vec<String>> {
     while let Some((folder, depth)) = pending.pop() {
         let refuse = |problem: &str| {
             let folder = folder.escape_debug();
-            let message = format!("`{folder}`, which an agent obeys, {problem}");
+            let message =
+                format!("`{folder}`, from which an agent reads its configuration, {problem}");
             Error::new(ErrorKind::FileUnusable, message)
                 .with_hint("remove it, or choose another agent with --agent")
         };
@@ -326,7 +328,7 @@ fn is_inside(root: &Path, path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path.starts_with(root))
 }
 
-/// Returns the content hash of a file that an agent obeys; `None` if it does not exist.
+/// Returns the content hash of a file that an agent reads as its configuration; `None` if it does not exist.
 fn obeyed_content(root: &Path, file: &str) -> Result<Option<BlobId>> {
     let bytes = file::read_bytes_inside(root, &root.join(file), MAX_OBEYED_BYTES)?;
     Ok(bytes.map(|bytes| store::blob_id(&bytes)))
@@ -466,8 +468,8 @@ impl Workspace {
 /// Fails if files of the project are used that the user does not trust. With `accept_now` they are trusted for this run.
 ///
 /// Call it when the prompt is assembled and the agent is known, before the agent is called: it checks exactly the text
-/// that was used. Files that the agent obeys are read from `tree`, where the agent works and earlier agents may have
-/// edited them.
+/// that was used. Files that the agent reads as its configuration are taken from `tree`, where the agent works and
+/// earlier agents may have edited them.
 ///
 /// # Errors
 ///
@@ -507,7 +509,7 @@ pub fn check_trust(
     }
     for file in &untrusted_obeyed {
         lines.push_str(&format!(
-            "\n  {file} ({agent} obeys this file, which can change commands and where keys are sent)"
+            "\n  {file} ({agent} reads this file, which can change commands and where keys are sent)"
         ));
     }
     let message = format!("the project uses files that you have not trusted:{lines}");
@@ -528,7 +530,7 @@ pub fn check_trust(
     Err(Error::new(ErrorKind::NotTrusted, message).with_hint(hint))
 }
 
-/// Returns the files in a tree that an agent obeys, each with the hash of its content.
+/// Returns the files in a tree that an agent reads as its configuration, each with the hash of its content.
 fn read_obeyed(workspace: &Workspace, tree: &Path, agent: &str) -> Result<Vec<(String, BlobId)>> {
     let mut obeyed = Vec::new();
     for entry in workspace.agents()?.obeys(agent) {

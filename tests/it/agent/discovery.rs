@@ -125,11 +125,11 @@ fn single_agent_takes_every_mode_with_a_warning() {
 
     let text = machine.run(&["doctor"]).ok();
     assert!(
-        text.contains("challenge: codex (warning: same vendor as plan)"),
+        text.contains("challenge: codex (warning: same vendor as the agent of plan)"),
         "{text}"
     );
     assert!(
-        text.contains("review: codex (warning: same vendor as implement)"),
+        text.contains("review: codex (warning: same vendor as the agent of implement)"),
         "{text}"
     );
 
@@ -326,7 +326,7 @@ fn instruction_files_of_other_agents_require_trust() {
                 4,
                 &[
                     "NotTrusted",
-                    &format!("\n  {file} ({agent} obeys this file"),
+                    &format!("\n  {file} ({agent} reads this file"),
                 ],
             );
             let shown = machine.run(&["trust", "--show"]);
@@ -354,7 +354,7 @@ fn instruction_files_of_other_agents_require_trust() {
     .unwrap();
     turn("cursor-agent").fails(
         3,
-        &["`.cursor`, which an agent obeys, is a symlink that points outside of the project"],
+        &["`.cursor`, from which an agent reads its configuration, is a symlink that points outside of the project"],
     );
 }
 

@@ -440,8 +440,8 @@ fn instruction_files_written_in_a_worktree_need_trust() {
     let tree = stage.tree().display().to_string();
     for words in [
         "NotTrusted",
-        ".mcp.json (fake obeys this file",
-        ".gemini/settings.json (fake obeys this file",
+        ".mcp.json (fake reads this file",
+        ".gemini/settings.json (fake reads this file",
         &format!("agentd trust -C {tree}"),
     ] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
