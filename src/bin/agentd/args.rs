@@ -171,7 +171,7 @@ Examples:
 Exit codes: 0 passed and merged; 1 NEEDS_CHANGES, 9 abandoned: the branch is kept.")]
     Fix(FixArgs),
 
-    /// Show open changes, and those that touch the same requirement
+    /// Show open changes, and warn about those that touch the same requirement
     #[command(after_help = "\
 Examples:
   agentd status
@@ -348,7 +348,7 @@ Examples:
         session: Option<String>,
     },
 
-    /// Parse a reply: message, actions, updates and verdict
+    /// Parse a reply, and print its message, actions, updates and verdict
     #[command(after_help = "\
 Examples:
   agentd parse reply.txt --pack sdd --mode review
@@ -444,7 +444,7 @@ Examples:
   agentd completions bash > ~/.local/share/bash-completion/completions/agentd
   agentd completions zsh > ~/.zfunc/_agentd")]
     Completions {
-        /// Shell to complete for
+        /// Shell that the script is for
         shell: Shell,
     },
 
@@ -488,7 +488,7 @@ impl Command {
         )
     }
 
-    /// Returns true if the command prints JSON. Its errors are then printed as JSON, too.
+    /// Returns true if the command prints JSON. Its errors are then also printed as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) | Self::Plan(args) => args.options.json,

@@ -11,7 +11,7 @@ pub(crate) const FINDINGS: u8 = 1;
 /// Invalid command line.
 pub(crate) const USAGE: u8 = 2;
 
-/// Invalid input: a file, a name, a change, an empty text.
+/// Invalid input: a file, a name, a change, empty instructions.
 pub(crate) const INPUT: u8 = 3;
 
 /// A template, pack or settings file is missing, invalid or not trusted.

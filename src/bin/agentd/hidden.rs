@@ -32,7 +32,7 @@ const DESCRIPTORS_FOLDER: &str = if cfg!(target_os = "linux") {
     "/dev/fd"
 };
 
-/// Secret variables that the previous process passed on; unset if none were.
+/// Secret variables that this process received from the one before the `exec`; not set if there was no `exec`.
 static HIDDEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
 /// Returns the variables that were removed from the environment of this process.

@@ -33,7 +33,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 /// Shows the progress events of a run.
 pub(crate) struct View {
     is_json: bool,
-    /// Set if live lines can be redrawn.
+    /// True if live lines can be redrawn, on a terminal.
     is_live: bool,
     /// Reply grammar of each mode, used to extract the message from a reply.
     grammars: BTreeMap<Mode, Grammar>,
@@ -209,10 +209,10 @@ fn print_check(name: &str, end: &impl Display, milliseconds: u64, withheld: &[St
     );
 }
 
-/// Returns the first complaint and the number of further ones.
-fn summarize(complaints: &[String]) -> String {
-    let first = complaints.first().map_or("", String::as_str);
-    match complaints.len() {
+/// Returns the first problem and the number of further ones.
+fn summarize(problems: &[String]) -> String {
+    let first = problems.first().map_or("", String::as_str);
+    match problems.len() {
         0 | 1 => first.to_owned(),
         many => format!(
             "{first} (and {})",

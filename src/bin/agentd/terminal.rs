@@ -112,7 +112,7 @@ pub(crate) fn write_data(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     out.flush()
 }
 
-/// Prints a text on stdout with [`write_data`].
+/// Prints text on stdout with [`write_data`].
 pub(crate) fn print_text(text: &str) -> io::Result<()> {
     write_data(|out| out.write_all(text.as_bytes()))
 }
@@ -177,7 +177,7 @@ pub(crate) fn print_table<const N: usize>(
     })
 }
 
-/// Appends spaces to a text until it takes `columns` columns of a terminal.
+/// Appends spaces to `text` until it takes `columns` columns of a terminal.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(text.width());
     format!("{text}{}", " ".repeat(missing))
@@ -309,7 +309,7 @@ pub(crate) fn set_redactions(secrets: &Secrets) {
     let _already_set = SECRETS.set(secrets.clone());
 }
 
-/// Returns a text without secrets, terminal control sequences and commands to a CI runner. Messages often quote an agent
+/// Returns `text` without secrets, terminal control sequences and commands to a CI runner. Messages often quote an agent
 /// or a file of the repository.
 fn sanitize(text: impl Display) -> String {
     let text = text.to_string();

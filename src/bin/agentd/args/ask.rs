@@ -31,8 +31,8 @@ pub(crate) struct AskArgs {
     #[arg(long = "artifact", value_name = "PATH")]
     pub(crate) artifacts: Vec<PathBuf>,
 
-    /// Add a named block of context, such as `task`, from a text or a UTF-8 file; can be repeated. Blocks keep their
-    /// order, also those with the same name. Write `@@` for a text that starts with `@`
+    /// Add a named block of context, such as `task`, from the argument or a UTF-8 file; can be repeated. Blocks keep
+    /// their order, even if they have the same name. To pass text that starts with `@`, write `@@`
     #[arg(long = "context", value_name = "NAME=TEXT|@FILE")]
     pub(crate) contexts: Vec<String>,
 

@@ -44,7 +44,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd template show plan --agent gemini
-  agentd template show plan --built-in > templates/system/BASE-plan.md    customize it")]
+  # customize the template of mode plan
+  mkdir -p templates/system
+  agentd template show plan --built-in > templates/system/BASE-plan.md")]
     Show {
         /// Mode
         mode: String,
@@ -89,7 +91,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   agentd pack show foreman
-  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md    customize it
+  # customize identity.md
+  mkdir -p agentd/packs/foreman
+  agentd pack show foreman identity.md > agentd/packs/foreman/identity.md
   agentd pack show sdd --json | jq '.modes | keys'")]
     Show {
         /// Name of the pack
@@ -113,7 +117,7 @@ Exit codes: 0 no errors, 1 errors found.")]
     Check {
         /// Names of packs [default: all]
         names: Vec<String>,
-        /// Exit with 1 on warnings, too
+        /// Also exit with 1 if there are warnings
         #[arg(long)]
         deny_warnings: bool,
         /// Print token counts and findings as JSON

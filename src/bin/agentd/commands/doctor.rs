@@ -299,7 +299,7 @@ fn choose_agents(workspace: &Workspace) -> Result<Vec<ModeAgent>> {
 
         let note = match workspace.judges_itself(mode)? {
             _ if !is_known => "unknown agent".to_owned(),
-            Some((judged, _)) => format!("warning: same vendor as {judged}"),
+            Some((judged, _)) => format!("warning: same vendor as the agent of {judged}"),
             None => String::new(),
         };
 

@@ -11,10 +11,10 @@ use agentd::{Error, ErrorKind, Result, ops};
 use crate::args::{Args, AskArgs};
 use crate::{project, terminal};
 
-/// Maximum size of a text on stdin in bytes.
+/// Maximum size in bytes of text on stdin.
 const MAX_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Maximum size of a reply on stdin in bytes.
+/// Maximum size in bytes of a reply on stdin.
 const MAX_REPLY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Opens the project, and builds a request from the arguments, the instructions and the state file.
@@ -157,7 +157,7 @@ pub(super) fn read_argument(argument: &str) -> Result<String> {
         .to_owned())
 }
 
-/// Reads a UTF-8 text from stdin.
+/// Reads UTF-8 text from stdin.
 pub(super) fn read_text_from_stdin() -> Result<String> {
     let bytes = read_stdin(MAX_TEXT_BYTES)?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
@@ -166,7 +166,7 @@ pub(super) fn read_text_from_stdin() -> Result<String> {
     String::from_utf8(bytes).map_err(|_| unusable("text on stdin is not UTF-8"))
 }
 
-/// Reads a reply from stdin, which may not be UTF-8.
+/// Reads a reply from stdin. The reply need not be UTF-8.
 pub(super) fn read_reply_from_stdin() -> Result<Vec<u8>> {
     let bytes = read_stdin(MAX_REPLY_BYTES)?;
     if bytes.len() as u64 > MAX_REPLY_BYTES {

@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, given: &LogArgs) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Opens the ledger. If there is none and no session is named, prints an empty list and returns `None`.
+/// Opens the ledger. If there is none and no session is given, prints an empty list and returns `None`.
 fn open_ledger_or_note(
     args: &Args,
     session: Option<&SessionId>,

@@ -345,7 +345,7 @@ fn check(args: &Args, names: &[String], deny_warnings: bool, as_json: bool) -> C
     Ok(if is_clean { exit::OK } else { exit::FINDINGS })
 }
 
-/// Checks the files of a pack, the operations that it names, its token budgets and its templates.
+/// Checks the files of a pack, the operations that it uses, its token budgets and its templates.
 fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     let report = Pack::check(&name, places)?;
     let unknown = unknown_operations(&report);
@@ -365,7 +365,7 @@ fn check_pack(name: String, places: &SearchPath) -> Result<CheckedPack, Error> {
     })
 }
 
-/// Returns a finding for each operation that agentd does not have, or that the pack uses in a place where it cannot run.
+/// Returns a finding for each operation that agentd does not have, or that the pack uses in a list where it cannot run.
 fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     let operations = Operations::shipped();
     let mut findings = Vec::new();
@@ -392,7 +392,7 @@ fn unknown_operations(report: &PackReport) -> Vec<CheckFinding> {
     findings
 }
 
-/// Returns one finding for each text over its budget, even if several modes use it.
+/// Returns one finding for each layer text that is over its budget, even if several modes use the text.
 fn over_budget(pack: &Pack, rows: &[BudgetRow]) -> Vec<CheckFinding> {
     let mut groups: Vec<(&BudgetRow, Vec<&str>)> = Vec::new();
     for row in rows.iter().filter(|row| row.is_over()) {

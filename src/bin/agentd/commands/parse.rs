@@ -216,7 +216,7 @@ fn format_response(
     out
 }
 
-/// Prints refused effects and problems, each with its place in the reply.
+/// Prints refused effects and problems, each with its position in the reply.
 fn print_problems(response: &Response, reply: &[u8], origin: &str) {
     let refused = response.proposals.iter().map(|proposal| {
         (
@@ -251,7 +251,7 @@ fn print_problems(response: &Response, reply: &[u8], origin: &str) {
     }
 }
 
-/// Returns the place of a span, and the number of its characters on its first line.
+/// Returns the position of a span, and the number of its characters on its first line.
 fn locate(reply: &[u8], start: usize, end: usize, origin: &str) -> (Place, usize) {
     let start = start.min(reply.len());
     let line_start = reply[..start]

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, given: &ProbeArgs) -> CommandResult {
         turns: given.turns.map(usize::from),
     };
 
-    // With --json, too, progress goes to stderr: stdout gets a single object.
+    // Progress goes to stderr even with --json: stdout gets a single object.
     let (report, shown) = cli.with_context(false, |context, _| {
         probe_agent(context, driver.as_ref(), &wanted, &mut print_progress)
     })?;

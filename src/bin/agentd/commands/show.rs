@@ -65,6 +65,7 @@ impl TurnReading {
             mode: Some(turn.started.mode.clone()),
             ..State::default()
         };
+        // The shown files are recorded only if the reply may edit files of the working tree.
         let may_edit_tree = turn.started.shown.is_some();
         let outcome = apply(&workspace.pack, &state, may_edit_tree, &response, verdict)?;
 

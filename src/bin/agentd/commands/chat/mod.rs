@@ -18,7 +18,7 @@ use crate::args::{Args, ChatArgs};
 use crate::terminal::{self, CommandResult, Failure};
 use crate::{exit, project};
 
-/// Pack of a new session in a project whose settings name no chat pack.
+/// Pack of a new session in a project without a chat pack in its settings.
 const DEFAULT_CHAT_PACK: &str = "foreman";
 
 pub(super) fn run(args: &Args, given: &ChatArgs) -> CommandResult {
