@@ -91,7 +91,7 @@ impl Drivers {
         }
         let message = format!("cannot read the reply of `{name}`: the agent is not defined");
         Err(Error::new(ErrorKind::UnknownAgent, message)
-            .with_hint("add its definition to agents.yaml, then run `agentd resume`"))
+            .with_hint("add its definition to agents.yaml, and run the command again"))
     }
 
     /// Returns the command agent of this name; `None` if the agent is not a command or is unknown.

@@ -360,7 +360,7 @@ pub fn warn_of_own_work(mode: &Mode, reviewer: &AgentName, reviewed: &Mode, auth
         );
     } else {
         log::warn!(
-            "{mode}: {reviewer} reviews the work of {author} ({reviewed}), an agent of the same vendor; set another agent under [modes.{mode}] in agentd/config.toml"
+            "{mode}: {reviewer} reviews the work of {author} ({reviewed}), an agent of the same vendor"
         );
     }
 }

@@ -316,7 +316,7 @@ fn discard_recorded(context: &TurnContext<'_>, turn: &TurnRecord) {
 }
 
 /// Detail of a complete reply to a read-only call that is discarded because the snapshot of the working tree is missing.
-const NO_SNAPSHOT: &str = "the reply was discarded: the snapshot from before the call is missing, so edits cannot be detected";
+const NO_SNAPSHOT: &str = "the reply was discarded: the snapshot from before the call is missing, so edits are undetectable";
 
 /// Returns true if the working tree is compared before and after the calls of a turn.
 fn is_watched(context: &TurnContext<'_>, started: &TurnStart) -> Result<bool> {

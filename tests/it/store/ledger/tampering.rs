@@ -140,7 +140,7 @@ fn changed_row_is_detected_and_named() {
     let cases = [
         (
             "UPDATE events SET body = replace(body, 'NEEDS_CHANGES', 'PASS') WHERE session = 1",
-            "of session `a` does not match its hash",
+            "event 2 of session `a` cannot be read",
         ),
         (
             "DELETE FROM events WHERE session = 1 AND number > 8",
