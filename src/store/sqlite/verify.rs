@@ -110,7 +110,7 @@ fn verify_links(connection: &Connection, faults: &mut Vec<String>) -> Result<()>
     })?;
     if let Some(event) = broken {
         faults.push(format!(
-            "{event} breaks the hash chain of the ledger: an event or a link of the chain was removed or edited"
+            "{event} breaks the ledger's hash chain: an event or a link was removed or edited"
         ));
     }
 

@@ -147,20 +147,20 @@ fn verify_names_the_first_changed_event() {
         ),
         (
             REMOVE_A,
-            "event 1 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
+            "event 1 of session `b` breaks the ledger's hash chain: an event or a link was removed or edited",
         ),
         (
             &format!("{REMOVE_A}; DELETE FROM links WHERE sequence <= 12"),
-            "event 1 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
+            "event 1 of session `b` breaks the ledger's hash chain: an event or a link was removed or edited",
         ),
         (REMOVE_B, "12 recorded events are missing"),
         (
             "DELETE FROM links WHERE sequence = 5",
-            "event 5 of session `a` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
+            "event 5 of session `a` breaks the ledger's hash chain: an event or a link was removed or edited",
         ),
         (
             "UPDATE links SET hash = zeroblob(32) WHERE sequence = 24",
-            "event 12 of session `b` breaks the hash chain of the ledger: an event or a link of the chain was removed or edited",
+            "event 12 of session `b` breaks the ledger's hash chain: an event or a link was removed or edited",
         ),
     ];
     let original = tempfile::tempdir().unwrap();
