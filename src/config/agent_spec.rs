@@ -93,7 +93,7 @@ pub enum PromptDelivery {
     /// The prompt is written to stdin.
     #[default]
     Stdin,
-    /// The prompt is in the file that `{prompt_file}` names; stdin is empty.
+    /// The prompt is in a file whose path replaces `{prompt_file}` in the arguments; stdin is empty.
     File,
 }
 
@@ -132,7 +132,7 @@ pub struct OutputSpec {
     /// Rules that find the text of the reply.
     #[serde(default)]
     pub text: Vec<EventRule>,
-    /// Separator between two texts.
+    /// Separator between two parts of the reply.
     #[serde(default)]
     pub join: String,
     /// Condition on the event that completes a reply.
@@ -225,7 +225,7 @@ pub struct OutcomeRule {
     /// Phrases, one of which must occur as whole words, ignoring case; an empty list matches every message.
     #[serde(default)]
     pub contains: Vec<String>,
-    /// Texts that are searched.
+    /// Outputs in which the phrases are searched.
     #[serde(default = "all_sources", rename = "in")]
     pub places: Vec<FailureSource>,
     /// Exit codes, one of which must match; an empty list matches every exit.

@@ -88,7 +88,7 @@ pub struct ChangeSettings {
     pub tasks: TaskPace,
     /// Agents that all challenge a plan; if empty, the agent of the mode does.
     pub challengers: Vec<AgentName>,
-    /// Fate of the change's branch when the change is archived.
+    /// Handling of the change's branch when the change is archived.
     pub finish: BranchFinish,
 }
 
@@ -103,7 +103,7 @@ pub enum TaskPace {
     Each,
 }
 
-/// Fate of a change's branch when the change is archived.
+/// Handling of a change's branch when the change is archived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BranchFinish {
@@ -325,7 +325,7 @@ pub(super) struct ModeTable {
     idle_seconds: Option<BoundedNumber<1, MAX_SECONDS>>,
 }
 
-/// Permission that settings can name: only the lowest one, so that settings never extend the permission of a pack.
+/// Permission that settings can set: only the lowest one, so that settings never extend the permission of a pack.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum LoweredPermission {
