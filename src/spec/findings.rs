@@ -56,7 +56,8 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
     findings
 }
 
-/// Changes the id of a finding on every line that starts the finding. All other bytes stay the same.
+/// Replaces the id `from` by `to` on every line that starts a finding with this id, ignoring case. All other bytes stay
+/// the same.
 #[must_use]
 pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
     let reader = FindingReader {
@@ -75,10 +76,11 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
             .read_section(line)
             .and_then(|section| section.finding.id);
         let id = section_id.or_else(|| reader.read_row(line.text).and_then(|row| row.id));
-        if id.is_some_and(|id| id.eq_ignore_ascii_case(from)) {
+        if let Some(id) = id.filter(|id| id.eq_ignore_ascii_case(from)) {
             let end = line.start + line.text.len();
             renamed.push_str(&text[copied..line.start]);
-            renamed.push_str(&line.text.replacen(from, to, 1));
+            // The line may write the id in another case than `from`.
+            renamed.push_str(&line.text.replacen(&id, to, 1));
             copied = end;
         }
     }
@@ -426,7 +428,7 @@ fn is_id(word: &str) -> bool {
         && word.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// Splits a text that starts with an id into the id and the text after the separator.
+/// Splits a line that starts with an id into the id and the text after the separator.
 fn split_leading_id(text: &str, is_id: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let text =
         text.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '[' | '~'));
@@ -697,6 +699,16 @@ mod tests {
     fn a_finding_is_renamed_where_it_starts_and_nowhere_else() {
         let text = "# Challenge\n\nC1 is bad.\n\n### C1 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C1 | major |\n";
         let renamed = "# Challenge\n\nC1 is bad.\n\n### C3 - x\n- Severity: major, as C1\n```\n### C1\n```\n| C3 | major |\n";
+        assert_eq!(
+            rename_finding(text, &FindingWords::default(), "C1", "C3"),
+            renamed
+        );
+    }
+
+    #[test]
+    fn a_finding_is_renamed_in_whatever_case_the_report_writes_its_id() {
+        let text = "### c1 - Like C1\n- Severity: major\n\n| C1 | minor |\n";
+        let renamed = "### C3 - Like C1\n- Severity: major\n\n| C3 | minor |\n";
         assert_eq!(
             rename_finding(text, &FindingWords::default(), "C1", "C3"),
             renamed
