@@ -375,15 +375,14 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
         return Ok(NextStep::Over { done });
     }
 
+    // The user's approval skips all other reasons to stop.
     if state.approved {
         return Ok(NextStep::Ready { mode });
     }
 
-    let keeps_mode = |verdict: ReviewResult| {
-        spec.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
-    };
-    let needs_answers =
-        !state.progress.questions.is_empty() || state.progress.verdict.is_some_and(keeps_mode);
+    let verdict = state.progress.verdict;
+    let needs_answers = !state.progress.questions.is_empty()
+        || verdict.is_some_and(|verdict| spec.stays_after(&mode, verdict));
     if let Some(file) = spec.questions.clone().filter(|_| needs_answers) {
         return Ok(NextStep::Answers { mode, file });
     }
@@ -405,9 +404,9 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
 
     // A mode that its review sends back to was approved when it was first entered.
     let judge = state
-        .left
+        .previous
         .as_ref()
-        .and_then(|left| pack.modes.get(&left.mode))
+        .and_then(|previous| pack.modes.get(&previous.mode))
         .and_then(|spec| spec.judges.as_ref());
     if spec.approval && state.mode_turns == 0 && judge != Some(&mode) {
         return Ok(NextStep::Approval { mode });
@@ -418,7 +417,7 @@ pub fn next_step(pack: &Pack, state: &State, rounds: u64) -> Result<NextStep> {
 
 /// Returns the detail of the first result of the previous mode that requires the user's approval; `None` if there is none.
 fn person_reason(spec: &ModeSpec, state: &State) -> Option<String> {
-    let results = &state.left.as_ref()?.results;
+    let results = &state.previous.as_ref()?.results;
     let decisive = spec.needs_person.iter().find_map(|(operation, outcome)| {
         results
             .get(operation)

@@ -55,8 +55,9 @@ pub struct State {
     /// True if the user went back to the current mode, so that only the user leaves it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,
-    /// Result of the previous mode.
-    pub left: Option<PreviousMode>,
+    /// Result of the previous mode; `None` in the first mode.
+    #[serde(rename = "left")]
+    pub previous: Option<PreviousMode>,
 }
 
 /// Result of the mode that the session was in before the current one.
@@ -260,7 +261,7 @@ impl State {
     fn enter_mode(&mut self, mode: &Mode) {
         let results = std::mem::take(&mut self.results);
         let verdict = self.progress.verdict;
-        self.left = self.mode.replace(mode.clone()).map(|mode| PreviousMode {
+        self.previous = self.mode.replace(mode.clone()).map(|mode| PreviousMode {
             mode,
             verdict,
             results,

@@ -1,4 +1,4 @@
-//! `review.require`: refuses a turn unless the last review passed the current files.
+//! `review.require`: refuses a turn unless the last review passed and no reviewed file has changed since.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn reviewed_commit<'a>(
     change: &ChangeSite<'a>,
     session: &SessionId,
 ) -> std::result::Result<&'a str, String> {
-    let review = change.state.left.as_ref();
+    let review = change.state.previous.as_ref();
     let has_outcome = |operation: OperationId, outcome: StepOutcome| {
         let result = review.and_then(|review| review.results.get(&operation));
         result.is_some_and(|result| result.result == Some(outcome))
@@ -74,7 +74,8 @@ fn reviewed_commit<'a>(
     Ok(&diff.target)
 }
 
-/// Returns the reviewed files that have changed since the review, except by a merge of the target branch.
+/// Returns the reviewed files that differ from the reviewed commit. Changes that came with a merge of the target branch
+/// are ignored.
 fn changed_since_review(
     site: &Site<'_>,
     change: &ChangeSite<'_>,
@@ -138,7 +139,7 @@ fn paths_from_target(
             .collect())
     };
 
-    let mut from_target = Vec::new();
+    let mut differs_from_target = Vec::new();
     if let Some(onto) = &change.opened.onto {
         let tip = change.repository.branch_commit(onto)?;
         let merged = match &tip {
@@ -151,12 +152,15 @@ fn paths_from_target(
         let mut commits: Vec<String> = tip.into_iter().chain(merged).collect();
         commits.dedup();
         for commit in commits {
-            from_target.push(differences(&commit)?);
+            differs_from_target.push(differences(&commit)?);
         }
     }
 
-    let from_base = differences(&change.opened.base)?;
+    let differs_from_base = differences(&change.opened.base)?;
     Ok(move |path: &str| {
-        from_base.contains(path) && from_target.iter().any(|paths| !paths.contains(path))
+        let equals_target = differs_from_target
+            .iter()
+            .any(|differs| !differs.contains(path));
+        differs_from_base.contains(path) && equals_target
     })
 }

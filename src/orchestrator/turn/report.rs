@@ -127,12 +127,12 @@ impl VerdictOverride {
     /// Returns the result that overrules the verdict of a turn in `mode`; `None` if none does. `state` is the state after
     /// the turn, in which the session may have left the mode.
     fn of_turn(spec: &ModeSpec, mode: &Mode, state: &State) -> Option<Self> {
-        let left = state
-            .left
+        let previous = state
+            .previous
             .as_ref()
-            .filter(|left| left.mode == *mode && state.mode.as_ref() != Some(mode));
-        let (verdict, results) = match left {
-            Some(left) => (left.verdict, &left.results),
+            .filter(|previous| previous.mode == *mode && state.mode.as_ref() != Some(mode));
+        let (verdict, results) = match previous {
+            Some(previous) => (previous.verdict, &previous.results),
             None => (state.progress.verdict, &state.results),
         };
         let reply_result = verdict.map_or(TurnResult::Otherwise, TurnResult::Verdict);

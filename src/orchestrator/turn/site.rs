@@ -204,9 +204,9 @@ impl TurnSite {
 /// Returns the report of the last run of the checks, in the current or the previous mode, if a check failed.
 fn failed_checks(context: &TurnContext<'_>, state: &State) -> Result<Option<String>> {
     let before = state
-        .left
+        .previous
         .as_ref()
-        .and_then(|left| left.results.get(&OperationId::ChecksRun));
+        .and_then(|previous| previous.results.get(&OperationId::ChecksRun));
     let last = state.results.get(&OperationId::ChecksRun).or(before);
     let failed = last.filter(|step| step.result == Some(StepOutcome::Failed));
     failed
