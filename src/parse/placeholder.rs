@@ -99,8 +99,8 @@ impl<'a> PromptExamples<'a> {
     }
 }
 
-/// Returns true if a field is inside an action of one of several quoted names. Reads the text once,
-/// however often the field occurs.
+/// Returns true if `field` occurs inside an `<action>` whose opening tag contains one of `names`,
+/// which are in quotes. Takes linear time, however often the field occurs.
 fn is_shown_in(text: &str, field: &str, names: &[String]) -> bool {
     let mut openers = memmem::find_iter(text.as_bytes(), "<action").peekable();
     let mut open = None;
@@ -136,7 +136,7 @@ fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-/// Returns true for a text that only marks the place of a value: `...`, `…`, `{{NAME}}`.
+/// Returns true for a string that stands for a value: `...`, `…`, `{{NAME}}`.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let wrapped = |open: &str, close: &str| value.starts_with(open) && value.ends_with(close);

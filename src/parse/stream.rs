@@ -170,7 +170,8 @@ struct StreamReader {
     closed: bool,
     /// Start of the line, while it may be quoted or open or close a fence.
     line: String,
-    /// Text that is read again before any new text.
+    /// Text that was taken for code or for the start of a tag and is not. It is read again as plain
+    /// text, before any new text.
     again: String,
     /// Number of bytes of the reread text that were already shown.
     already_shown: usize,
@@ -216,8 +217,8 @@ impl StreamReader {
         }
     }
 
-    /// Reads pending text again before new text. Reading it may yield more pending text, which
-    /// comes first.
+    /// Reads the text in `self.again` before any new text. Reading it may put text into `self.again`
+    /// once more; that text is read before the rest.
     fn read_again(&mut self) {
         let mut waiting: Vec<(String, usize)> = Vec::new();
         loop {

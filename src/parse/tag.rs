@@ -54,7 +54,7 @@ pub(super) enum CallForm {
     Named(usize),
 }
 
-/// A tag of the grammar.
+/// An opening or closing tag whose name the grammar knows, as found in a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag<'a> {
     pub(super) name: TagName,
@@ -205,7 +205,7 @@ impl TagNames {
                 }))
     }
 
-    /// Reads the tag at the start of a text, ignoring case. Rejects most other text that starts
+    /// Reads the tag at the start of `text`, ignoring case. Rejects most other text that starts
     /// with `<` after one lookup.
     pub(super) fn read_tag<'a>(&self, text: &'a str) -> Option<Tag<'a>> {
         let bytes = text.as_bytes();
@@ -358,7 +358,7 @@ fn find_quoted_end(after: &str) -> Option<usize> {
 pub(super) struct Attributes<'a> {
     /// Names and values, in order.
     pub(super) pairs: Vec<(&'a str, &'a str)>,
-    /// Set if a value has no quotes, or curly quotes.
+    /// Set if at least one value is unquoted or in curly quotes.
     pub(super) loose: bool,
 }
 

@@ -112,10 +112,10 @@ fn unclear_verdict(reason: &str) -> Error {
         ErrorKind::MissingReviewMarker,
         format!("the verdict is unclear: {reason}"),
     )
-    .with_hint("an unclear verdict never passes; repeat the turn, or decide yourself")
+    .with_hint("an unclear verdict never passes; ask again with `agentd turn --repairs 2`, or run `agentd review`")
 }
 
 fn missing_verdict() -> Error {
     Error::new(ErrorKind::MissingReviewMarker, "the reply has no verdict")
-        .with_hint("a missing verdict never passes; repeat the turn, or decide yourself")
+        .with_hint("a missing verdict never passes; ask again with `agentd turn --repairs 2`, or run `agentd review`")
 }

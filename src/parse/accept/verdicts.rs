@@ -17,7 +17,8 @@ use crate::parse::tag::{TagName, TagNames};
 use crate::parse::verdict_line::{is_label, is_verdict_line, stated_verdict};
 use crate::text::invisible::is_invisible;
 
-/// Maximum number of doubts that are listed.
+/// Maximum number of doubts in a response. A doubt is a reason why the verdict of a reply is unclear; while there is one,
+/// a PASS does not count.
 const MAX_DOUBTS: usize = 16;
 
 /// Result of comparing the `run` attribute of a tag with the nonce of this turn.
@@ -246,8 +247,8 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns true if a tag may repeat text that the agent did not write. Next to a valid PASS, such
-    /// a tag is ignored. Otherwise it is a doubt.
+    /// Returns true if a tag may be a copy of text that the agent did not write, such as a file or the
+    /// prompt. Such a tag does not contradict a valid PASS; without one, it makes the verdict unclear.
     fn is_quoted(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);
         // Without a nonce, the agent's own text may be the same as the text of a file.
@@ -285,8 +286,8 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Adds a doubt for a more severe verdict in code, in a quote or in an echo. Without a valid
-    /// PASS, it may be the agent's verdict.
+    /// Adds a doubt if a verdict worse than PASS appears in code, in a quote or in text repeated from
+    /// the prompt. Called only without a valid PASS: then it may be the agent's own verdict.
     fn note_quoted(&mut self, found: &ScanResult, tags: &[CandidateTag<'_>]) {
         let worse_than_pass = |tag: &CandidateTag<'_>| match tag.value {
             TagValue::Verdict(verdict) => {
@@ -370,7 +371,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns the reason why a PASS is not valid; `None` if it is.
+    /// Returns the reason why a PASS is not valid; `None` if it is valid.
     fn pass_fault(
         &self,
         found: &ScanResult,
@@ -413,8 +414,8 @@ impl ResponseBuilder<'_> {
         self.last_line_fault(found, names, pass)
     }
 
-    /// Returns the reason why a PASS is not alone on the last line of the reply; `None` if it is.
-    /// Blank lines, closing fences, `</message>` and complete blocks may follow that line.
+    /// Returns the reason why a PASS is not alone on the last line of the reply; `None` if it is alone
+    /// there. Blank lines, closing fences, `</message>` and complete blocks may follow that line.
     fn last_line_fault(
         &self,
         found: &ScanResult,
@@ -451,7 +452,8 @@ impl ResponseBuilder<'_> {
             None => line_start,
         };
 
-        // A line that ends with a colon introduces the verdict like a label.
+        // A line that ends with a colon may introduce a quote or an example. A label, such as
+        // `Verdict:`, introduces the verdict itself.
         let above = self.text[..line_start]
             .strip_suffix('\n')
             .unwrap_or_default();
@@ -461,7 +463,7 @@ impl ResponseBuilder<'_> {
             .unwrap_or_default()
             .trim_end_matches(is_formatting);
         let introduces = above.ends_with([':', '：']) && !is_label(above);
-        introduces.then_some("the line before the verdict ends with a colon")
+        introduces.then_some("the line before PASS ends with a colon, so PASS may be a quote")
     }
 
     /// Returns the text of a span without its hidden parts: thoughts, blocks and message tags.
@@ -584,7 +586,7 @@ fn review_place(span: &Range<usize>) -> EffectPlace {
     }
 }
 
-/// Returns true if a text is a closing tag that may follow the verdict line.
+/// Returns true if `text` is exactly one closing tag that may follow the verdict line.
 fn is_trailing_closer(text: &str, names: &TagNames) -> bool {
     names.read_tag(text).is_some_and(|tag| {
         tag.closes

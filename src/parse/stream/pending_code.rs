@@ -1,4 +1,7 @@
-//! A run of backticks that opens a code span if a closing run follows.
+//! A run of backticks in a streamed reply that opens a code span if a closing run of the same length follows.
+//!
+//! Until that run is read, the text after the opening run may be code or not. It is kept in [`PendingCode`]; if it turns
+//! out not to be code, it is read again as plain text.
 
 use super::{Enclosure, StreamPosition, StreamReader};
 use crate::parse::quoted_lines::starts_block;
@@ -10,50 +13,52 @@ const MAX_SPAN_BYTES: usize = 2000;
 /// Text after a run of backticks, while it is undecided whether it is code.
 #[derive(Debug)]
 pub(super) struct PendingCode {
-    /// Length of the run.
-    length: usize,
-    /// Fence that the run opens if no other backtick is on its line.
+    /// Number of backticks that may open the code span.
+    opening_run: usize,
+    /// Fence that the opening run starts if no other backtick is on its line; `None` if it cannot start one.
     opener: Option<Fence>,
+    /// Everything read after the opening run.
     text: String,
-    /// Length of the text that was shown. From the first `<` on, text is held back until it is clear
+    /// Number of bytes of `text` that were already shown. Text from the first `<` on is held back until it is clear
     /// whether it is code.
     shown: usize,
-    /// Length of the text that was searched for the closing run.
+    /// Number of bytes of `text` that were searched for the closing run.
     searched: usize,
     /// Number of backticks at the end of the searched text.
-    run: usize,
-    /// Start of a line that may or may not belong to the same paragraph.
+    trailing_run: usize,
+    /// Offset of a line in `text`, while it is undecided whether the line belongs to the same paragraph.
     line: Option<usize>,
-    /// Set if the line belongs to the paragraph only with another backtick on it.
-    ticks: bool,
+    /// True if that line starts like a fence of backticks. With another backtick on it, it cannot be a fence, and
+    /// belongs to the paragraph; without one, it ends the paragraph.
+    needs_backtick: bool,
 }
 
-/// Decision about a run of backticks.
+/// Decision about a run of backticks. Offsets are in [`PendingCode::text`].
 enum CodeEnd {
-    /// A code span that ends at an offset.
+    /// The run opens a code span that ends at the offset.
     Closed(usize),
-    /// A line that opens a fence, up to its end.
+    /// The run opens a fence instead of a code span. The rest of its line, up to the offset, is the info string.
     Opener(Fence, usize),
-    /// Not a code span.
+    /// The run is plain text.
     Text,
 }
 
 impl PendingCode {
-    pub(super) fn new(length: usize, opener: Option<Fence>) -> Self {
+    pub(super) fn new(opening_run: usize, opener: Option<Fence>) -> Self {
         Self {
-            length,
+            opening_run,
             opener,
             text: String::new(),
             shown: 0,
             searched: 0,
-            run: 0,
+            trailing_run: 0,
             line: None,
-            ticks: false,
+            needs_backtick: false,
         }
     }
 
-    /// Examines the new text; `None` while nothing is decided.
-    fn advance(&mut self, thought: bool) -> Option<CodeEnd> {
+    /// Searches the new text for the closing run; `None` while nothing is decided.
+    fn advance(&mut self, in_thought: bool) -> Option<CodeEnd> {
         if let Some(start) = self.line {
             if self.ends_paragraph(start)? {
                 return Some(CodeEnd::Text);
@@ -65,15 +70,15 @@ impl PendingCode {
             let at = self.searched + at;
             if c == '`' {
                 self.opener = None;
-                self.run += 1;
+                self.trailing_run += 1;
                 continue;
             }
-            if self.run == self.length {
+            if self.trailing_run == self.opening_run {
                 return Some(CodeEnd::Closed(at));
             }
-            self.run = 0;
+            self.trailing_run = 0;
             if c == '\n' {
-                if thought {
+                if in_thought {
                     // In a thought, a code span cannot continue on the next line.
                     return Some(CodeEnd::Text);
                 }
@@ -81,7 +86,7 @@ impl PendingCode {
                     return Some(CodeEnd::Opener(fence, at));
                 }
                 self.line = Some(at + 1);
-                self.ticks = false;
+                self.needs_backtick = false;
             }
         }
 
@@ -89,7 +94,11 @@ impl PendingCode {
         (self.searched >= MAX_SPAN_BYTES).then_some(CodeEnd::Text)
     }
 
-    /// Returns true if the paragraph ends before a line; `None` while that is undecided.
+    /// Returns true if the line at `start` ends the paragraph, and with it the search for the closing run; `None` while
+    /// that is undecided.
+    ///
+    /// A line ends the paragraph if it is blank or starts a block: a heading, a list item, a fence. This is called again
+    /// for each character of the line, until those read so far decide it.
     fn ends_paragraph(&mut self, start: usize) -> Option<bool> {
         let line = &self.text[start..];
         let last = line.chars().next_back()?;
@@ -97,22 +106,24 @@ impl PendingCode {
             return Some(true);
         }
 
-        if self.ticks {
+        // The line starts like a fence: the first backtick or the end of the line decides.
+        if self.needs_backtick {
             return matches!(last, '`' | '\n').then_some(last == '\n');
         }
 
+        // These characters may be part of a longer marker, such as `10.` or a fence, so wait for the next one.
         let is_marker = last.is_whitespace() || last.is_ascii_digit() || "-*+.)~".contains(last);
         if last == '`' || (is_marker && last != '\n' && !line.contains('`')) {
             return None;
         }
 
         let is_block = starts_block(line);
-        // A run of backticks opens a fence, unless another one is on its line.
-        self.ticks = is_block && last != '\n' && !starts_block(&format!("{line}`"));
-        (!self.ticks).then_some(is_block)
+        // A line that would no longer start a block with one more backtick starts like a fence.
+        self.needs_backtick = is_block && last != '\n' && !starts_block(&format!("{line}`"));
+        (!self.needs_backtick).then_some(is_block)
     }
 
-    /// Decides at the end of the reply.
+    /// Decides at the end of the reply, where nothing can follow.
     fn end_reply(&mut self) -> CodeEnd {
         if self
             .line
@@ -123,23 +134,24 @@ impl PendingCode {
         }
 
         match self.advance(false) {
-            None if self.run == self.length => CodeEnd::Closed(self.text.len()),
+            None if self.trailing_run == self.opening_run => CodeEnd::Closed(self.text.len()),
             end => end.unwrap_or(CodeEnd::Text),
         }
     }
 }
 
 impl StreamReader {
-    /// Reads a character after a run of backticks.
+    /// Reads a character after a run of backticks, and returns its length in bytes. Text before the first `<` is shown at
+    /// once, because it is shown whether it is code or not.
     pub(super) fn read_code(&mut self, c: char) -> usize {
-        let thought = self.inside != Enclosure::Reply;
+        let in_thought = self.inside != Enclosure::Reply;
         let StreamPosition::Code(code) = &mut self.state else {
             return 0;
         };
-        let shows = !thought && c != '<' && code.shown == code.text.len();
+        let shows = !in_thought && c != '<' && code.shown == code.text.len();
 
         code.text.push(c);
-        let end = code.advance(thought);
+        let end = code.advance(in_thought);
         if shows {
             code.shown = code.text.len();
             self.take_char(c);
@@ -150,7 +162,7 @@ impl StreamReader {
         c.len_utf8()
     }
 
-    /// Decides about a pending run at the end of the reply.
+    /// Decides, at the end of the reply, whether an undecided run of backticks opened a code span.
     pub(super) fn end_in_code(&mut self) {
         if let StreamPosition::Code(code) = &mut self.state {
             let end = code.end_reply();
@@ -158,13 +170,15 @@ impl StreamReader {
         }
     }
 
-    /// Continues after a code span. Text that turned out not to be code is read again.
+    /// Continues after a decision: shows the code, and has the text after it read again. If the run is plain text, that is
+    /// everything after the run.
     fn leave_code(&mut self, end: CodeEnd) {
         let StreamPosition::Code(code) = std::mem::replace(&mut self.state, StreamPosition::Text)
         else {
             return;
         };
 
+        // No other backtick was read on the line of the run, so the run opens a fence, even if the line is incomplete.
         let end = match (end, code.opener) {
             (CodeEnd::Text, Some(fence)) => CodeEnd::Opener(fence, code.text.len()),
             (end, _) => end,
