@@ -54,7 +54,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
         {
             faults.add(
                 place,
-                format!("several layers with `holds: {:?}`", value.holds).to_lowercase(),
+                format!("another layer already has `holds: {:?}`", value.holds).to_lowercase(),
             );
         }
 
@@ -157,7 +157,7 @@ fn check_layer_rules(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut
     }
 }
 
-/// Checks the modes and the blocks that a layer names.
+/// Checks that the modes and the blocks that a layer lists exist.
 fn check_layer_names(layer: &WithPlace<Layer>, manifest: &Manifest, faults: &mut Faults<'_>) {
     let place = layer.referenced;
     let value = &layer.value;
@@ -230,25 +230,25 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
         _ if !is_elastic
             && (layer.floor.is_some() || layer.cap.is_some() || layer.items.is_some()) =>
         {
-            Some("`floor`, `cap` and `items` are only for elastic layers")
+            Some("`floor`, `cap` and `items` are only for `class: elastic`")
         }
         _ if layer.holds != LayerContent::Instructions && !layer.prefix.is_empty() => {
-            Some("`prefix` is only for the instructions")
+            Some("`prefix` is only for `holds: instructions`")
         }
         _ if layer.holds.context_kind().is_some() && !names_its_items(layer) => {
             Some("`heading` must contain `{name}` with a word before it")
         }
         _ if layer.holds != LayerContent::Artifacts && !layer.blocks.is_empty() => {
-            Some("`blocks` is only for artifacts")
+            Some("`blocks` is only for `holds: artifacts`")
         }
         _ if layer.holds != LayerContent::Knowledge && !layer.keep.is_empty() => {
-            Some("`keep` is only for knowledge")
+            Some("`keep` is only for `holds: knowledge`")
         }
         _ if layer.holds != LayerContent::Artifacts && layer.mode_artifacts => {
-            Some("`mode_artifacts` is only for artifacts")
+            Some("`mode_artifacts` is only for `holds: artifacts`")
         }
         _ if layer.holds != LayerContent::Files && layer.state_file.is_some() => {
-            Some("`state_file` is only for files")
+            Some("`state_file` is only for `holds: files`")
         }
         _ if layer.has_session_items() && (!is_elastic || layer.when.is_some()) => {
             Some("`mode_artifacts` and `state_file` need `class: elastic`, and no `when`")
@@ -257,7 +257,7 @@ fn find_class_fault(layer: &Layer) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the heading of context items has `{name}` after a word that distinguishes it from other headings.
+/// Returns true if a layer has no heading, or one with a word before `{name}`, which distinguishes it from other headings.
 fn names_its_items(layer: &Layer) -> bool {
     layer.heading.as_ref().is_none_or(|heading| {
         let before = heading
@@ -267,7 +267,7 @@ fn names_its_items(layer: &Layer) -> bool {
     })
 }
 
-/// Returns the problem with the files that a layer names, if there is one.
+/// Returns the problem with the keys that list the files of a layer; `None` if they are valid.
 fn find_file_fault(layer: &Layer) -> Option<&'static str> {
     let text_keys = usize::from(layer.text.is_some()) + usize::from(!layer.choose.is_empty());
     let turn_keys = usize::from(layer.user.is_some()) + usize::from(layer.assistant.is_some());
@@ -350,7 +350,7 @@ pub(super) fn read_texts(
                 let has_too_many_files =
                     texts.len() > MAX_PROSE_FILES || lookups > Tier::ALL.len() * MAX_PROSE_FILES;
                 if has_too_many_files {
-                    let message = format!("the pack names more than {MAX_PROSE_FILES} prose files");
+                    let message = format!("the pack uses more than {MAX_PROSE_FILES} prose files");
                     faults.add(location, message);
                     return texts;
                 }

@@ -69,11 +69,11 @@ fn check_placeholders(text: &ProseText, manifest: &Manifest, faults: &mut Faults
     }
 }
 
-/// The prose that an agent gets in a mode at a tier.
+/// The prose files in the prompt of a mode at a tier.
 struct ModeProse<'a> {
     tier: Tier,
     bodies: Vec<String>,
-    /// First text, used as the place of problems about missing prose; `None` if the mode has no text.
+    /// First file, at which missing prose is reported; `None` if the mode has no prose files.
     first: Option<&'a ProseText>,
 }
 
@@ -163,8 +163,8 @@ impl<'a> ModeProse<'a> {
             let example = values.value.first().map_or("…", String::as_str);
             faults.warn(
                 place,
-                format!("mode `{mode}` requires the marker `{marker}`, but no text of the mode asks for it{at_tier}"),
-                format!("add `<{marker}>{example}</{marker}>` to a text of the mode"),
+                format!("mode `{mode}` requires the marker `{marker}`, but its prompt does not ask for it{at_tier}"),
+                format!("add `<{marker}>{example}</{marker}>` to the mode's prompt"),
             );
         }
 
@@ -173,9 +173,9 @@ impl<'a> ModeProse<'a> {
             faults.warn(
                 place,
                 format!(
-                    "mode `{mode}` requires a verdict, but no text of the mode asks for one{at_tier}"
+                    "mode `{mode}` requires a verdict, but its prompt does not ask for one{at_tier}"
                 ),
-                "add `<review>{{VERDICTS}}</review>` to a text of the mode",
+                "add `<review>{{VERDICTS}}</review>` to the mode's prompt",
             );
         }
 
@@ -183,8 +183,8 @@ impl<'a> ModeProse<'a> {
             has_gaps = true;
             faults.warn(
                 place,
-                format!("mode `{mode}` reads the status of tasks, but no text of the mode asks for it{at_tier}"),
-                "add `<task_status id=\"1.1\">COMPLETED</task_status>` to a text of the mode",
+                format!("mode `{mode}` reads the status of tasks, but its prompt does not ask for it{at_tier}"),
+                "add `<task_status id=\"1.1\">COMPLETED</task_status>` to the mode's prompt",
             );
         }
 
@@ -192,7 +192,7 @@ impl<'a> ModeProse<'a> {
         has_gaps | self.check_actions(mode, place, &at_tier, manifest, faults)
     }
 
-    /// Reports actions that the prose neither lists nor names; returns true if there is one.
+    /// Reports actions of the mode that its prompt does not mention; returns true if there is one.
     fn check_actions(
         &self,
         mode: &Mode,
@@ -206,7 +206,7 @@ impl<'a> ModeProse<'a> {
             return false;
         }
 
-        // Findings are also read from the documents of a reply, so prose need not name the action for them.
+        // Findings are also read from the documents of a reply, so the prompt need not mention the action for them.
         let has_documents = !manifest.modes[mode].value.updates.is_empty();
         let is_optional =
             |used: &ActionUse| has_documents && used.operation == Some(OperationId::FindingsNote);
@@ -225,10 +225,10 @@ impl<'a> ModeProse<'a> {
         }
 
         let message = format!(
-            "mode `{mode}` has actions that no text of the mode names{at_tier}: {}",
+            "the prompt of mode `{mode}` does not mention these actions{at_tier}: {}",
             unmentioned.join(", ")
         );
-        let hint = format!("add {{{{{PLACEHOLDER}}}}} to a text of the mode");
+        let hint = format!("add {{{{{PLACEHOLDER}}}}} to the mode's prompt");
         match self.first {
             Some(text) => faults.warn_at(text.place(0), message, hint),
             None => faults.warn(place, message, hint),
@@ -238,7 +238,7 @@ impl<'a> ModeProse<'a> {
     }
 }
 
-/// Returns the files of a layer in a mode.
+/// Returns the prose files that a layer may add to the prompt of a mode, whatever its conditions.
 fn files_of(layer: &Layer, mode: &Mode) -> Vec<String> {
     let direct = [&layer.text, &layer.user, &layer.assistant]
         .into_iter()

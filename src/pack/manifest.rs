@@ -11,7 +11,7 @@ use crate::models::{Format, Mode, OperationId, Permission, ReviewResult, StepOut
 use crate::text::glob::matches_path;
 use crate::text::yaml::WithPlace;
 
-/// A process as data: `pack.yaml`.
+/// Content of `pack.yaml`: the modes of a process, their order, and the layers of its prompts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -32,12 +32,12 @@ pub(super) struct Manifest {
     /// Tokens of the window reserved for the reply.
     #[serde(default)]
     pub(super) reserve: Option<PerTier<u64>>,
-    /// Percentage of its space to which an overflowing history is truncated, so that its start stays the same for some
-    /// turns.
+    /// Percentage of its token limit to which the history is truncated once it exceeds the limit. The free rest lets the
+    /// next turns be appended without truncating again, so that the start of the prompt stays cacheable.
     #[serde(default)]
     pub(super) hysteresis: Option<WithPlace<u8>>,
-    /// Number of times that a mode may be entered, and of turns in it without progress, before the session stops
-    /// for the user.
+    /// Limit of rounds: how often a mode may be entered, and how many turns in a row may make no progress in it. At the
+    /// limit, the session stops and waits for the user.
     #[serde(default)]
     pub(super) rounds: Option<WithPlace<u64>>,
     /// Aliases of modes.
@@ -197,7 +197,7 @@ pub struct ModeSpec {
     /// File whose open questions are shown to the user if the session stays in the mode.
     #[serde(default)]
     pub questions: Option<String>,
-    /// Set if several agents may review in parallel; the most severe verdict wins.
+    /// True if several agents may review in parallel; the most severe verdict wins.
     #[serde(default)]
     pub panel: bool,
     /// Set if each task may be done in a separate turn.
@@ -206,11 +206,12 @@ pub struct ModeSpec {
     /// Default request of a turn; `None` for the session's request.
     #[serde(default)]
     pub request: Option<String>,
-    /// Formats of the files that a reply updates, by pattern. A document that violates its format
-    /// leads to a repair request.
+    /// Required formats of the documents that a reply updates, by path pattern. If a document violates its
+    /// format, the agent is asked to repair it.
     #[serde(default)]
     pub documents: IndexMap<String, Document>,
-    /// Result that overrides a better result of the reply, by operation and outcome.
+    /// Results by operation and outcome. If an operation has the outcome, the result replaces the result that the
+    /// reply claims, unless the claimed one is worse.
     #[serde(default)]
     pub evidence: IndexMap<OperationId, IndexMap<StepOutcome, TurnResult>>,
     /// Set if a reply reports the status of tasks.
@@ -219,7 +220,7 @@ pub struct ModeSpec {
     /// Patterns of session artifacts that the prompt includes; `*` matches any name.
     #[serde(default)]
     pub artifacts: Vec<String>,
-    /// Set if a turn fails unless each pattern of `artifacts` matches a file.
+    /// True if every pattern of `artifacts` must match a file; a turn fails otherwise.
     #[serde(default)]
     pub artifacts_required: bool,
     /// Patterns of targets that a reply may update; `*` matches any name.
@@ -228,7 +229,7 @@ pub struct ModeSpec {
     /// Other files that a reply of an agent without tools may change.
     #[serde(default)]
     pub edits: Option<Edits>,
-    /// Names of the skeletons for the template.
+    /// Names of the files `skeletons/NAME.md` that replace `{{SKELETON}}` in the template.
     #[serde(default)]
     pub skeletons: Vec<String>,
     /// Variables that a template of this mode must use.
@@ -262,14 +263,14 @@ impl ModeSpec {
             .any(|pattern| matches_path(pattern, name))
     }
 
-    /// Returns true if a verdict keeps a session in this mode, whose name is `mode`.
+    /// Returns true if a session stays in this mode after `verdict`. `mode` is the name of this mode.
     #[must_use]
     pub fn stays_after(&self, mode: &Mode, verdict: ReviewResult) -> bool {
         self.next.get(&TurnResult::Verdict(verdict)) == Some(&NextTarget::Mode(mode.clone()))
     }
 }
 
-/// Format of a document.
+/// Format of a Markdown document that a reply writes.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -44,7 +44,7 @@ pub fn is_read_definition(path: &str) -> bool {
         && DEFINITION_EXTENSIONS.iter().any(|end| path.ends_with(end))
 }
 
-/// Extensions of definition files.
+/// Extensions of the files that are read below [`DEFINITIONS`].
 const DEFINITION_EXTENSIONS: [&str; 3] = [".md", ".yaml", ".toml"];
 
 /// Search path of prose files. Clones share the record of used files.
@@ -100,10 +100,10 @@ pub struct Prose {
     pub text: Cow<'static, str>,
 }
 
-/// A place at which a file may be.
+/// A path at which a file is searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Owner of the place.
+    /// Owner of the path.
     pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
@@ -177,7 +177,7 @@ impl SearchPath {
             .collect()
     }
 
-    /// Returns the places at which a file may be, by precedence.
+    /// Returns the paths at which a file is searched, highest precedence first.
     #[must_use]
     pub fn candidates(&self, name: &str) -> Vec<Candidate> {
         let mut candidates = Vec::new();
@@ -264,7 +264,7 @@ impl SearchPath {
         }))
     }
 
-    /// Returns the file with a name from the first place that has it; `None` if no place has it.
+    /// Returns the file from the first candidate path that exists; `None` if none exists.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl SearchPath {
         Ok(None)
     }
 
-    /// Returns the files with a name from all places, lowest precedence first, for files that are merged.
+    /// Returns the file from every candidate path that exists, lowest precedence first, for files that are merged.
     ///
     /// # Errors
     ///
@@ -292,7 +292,7 @@ impl SearchPath {
             .collect()
     }
 
-    /// Returns true if a file exists at any place, even if it cannot be read.
+    /// Returns true if at least one candidate path of a file exists, even if it cannot be read.
     pub(super) fn has(&self, name: &str) -> bool {
         self.candidates(name)
             .iter()
@@ -367,7 +367,7 @@ impl SearchPath {
         Ok(definitions)
     }
 
-    /// Returns the names of the direct subfolders of `folder`, at all places, that contain `file`; sorted.
+    /// Returns the names of the direct subfolders of `folder`, in all search locations, that contain `file`; sorted.
     #[must_use]
     pub fn folders_with(&self, folder: &str, file: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -383,7 +383,7 @@ impl SearchPath {
                             origin: format!("{}/{name}/{file}", candidate.origin),
                             ..candidate.clone()
                         };
-                        // An unreadable file is listed, too: the error is reported when the file is used.
+                        // An unreadable file is also listed: the error is reported when the file is used.
                         !matches!(self.peek(&place), Ok(None))
                     };
                     names.extend(self.names_at(&candidate).into_iter().filter(contains_file));
@@ -394,7 +394,7 @@ impl SearchPath {
         names
     }
 
-    /// Returns the names of the Markdown files in a folder, at all places, relative to it; sorted.
+    /// Returns the names of the Markdown files in a folder, in all search locations, relative to the folder; sorted.
     #[must_use]
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
@@ -410,7 +410,7 @@ impl SearchPath {
         names
     }
 
-    /// Returns the names in a folder at one place. A folder that cannot be listed counts as empty; reading a file in it
+    /// Returns the names in a folder of one search location. A folder that cannot be listed counts as empty; reading a file in it
     /// reports the reason.
     fn names_at(&self, folder: &Candidate) -> BTreeSet<String> {
         if let (ProseOwner::Project, Some(files)) = (folder.owner, &self.at_commit) {

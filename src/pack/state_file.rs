@@ -65,7 +65,7 @@ pub(super) fn read_state(
         {
             checker.add(
                 section.referenced,
-                format!("several sections with `holds: {source:?}`").to_lowercase(),
+                format!("another section already has `holds: {source:?}`").to_lowercase(),
             );
         }
     }

@@ -45,7 +45,7 @@ fn faults_of_state_files_have_their_place() {
         (
             "sections:\n  a: {holds: knowledge}\n  b: {holds: knowledge}\n",
             "3:6",
-            "several sections with `holds: knowledge`",
+            "another section already has `holds: knowledge`",
         ),
         (
             "sections:\n  a: {holds: artifacts}\n",
