@@ -304,7 +304,10 @@ impl SpecReader<'_, '_> {
             } else if is_placeholder(title) {
                 self.add_fault(
                     line.number,
-                    format!("the heading `{}` is still the placeholder", shorten(title)),
+                    format!(
+                        "the heading `{}` is an unreplaced placeholder",
+                        shorten(title)
+                    ),
                 );
             }
 
@@ -388,7 +391,7 @@ impl SpecReader<'_, '_> {
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                format!("the title of `{id}` is still the placeholder"),
+                format!("the title of `{id}` is an unreplaced placeholder"),
             );
         }
 
@@ -456,7 +459,7 @@ impl SpecReader<'_, '_> {
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                "the title of this scenario is still the placeholder",
+                "the title of this scenario is an unreplaced placeholder",
             );
         }
 

@@ -68,7 +68,7 @@ impl<'a> SpecVersion<'a> {
 ///
 /// # Errors
 ///
-/// Returns all conflicts, each with its three texts. A result that fails [`check_spec`] is a conflict, too.
+/// Returns all conflicts, each with its three texts. A result that fails [`check_spec`] is also a conflict.
 pub fn merge(
     base: Option<&str>,
     current: Option<&str>,
@@ -175,7 +175,7 @@ fn read_for_merge(text: &str, which: &str) -> Result<Spec, SpecConflict> {
     })
 }
 
-/// Returns a conflict of a whole document.
+/// Returns a conflict that concerns a whole document. `which` describes the document, in place of a section.
 fn document_conflict(which: &str, why: &str) -> SpecConflict {
     SpecConflict {
         section: which.to_owned(),
@@ -258,12 +258,12 @@ impl<'a> SpecMerge<'a> {
         if let Some(now) = now.filter(|now| now.id != new.id) {
             self.conflicts.push(document_conflict(
                 &new.id,
-                &format!("the current spec has the id `{}`", now.id),
+                &format!("the current spec has another id: `{}`", now.id),
             ));
         }
         let title = |spec: &Spec| spec.title.clone();
         let [base, current] = [old, now].map(|spec| spec.map(title));
-        // Without a current spec there is no title that could have been removed.
+        // Without a current spec there is nothing to merge: the new title is used.
         let chosen = match now {
             Some(_) => self.choose(base.clone(), current.clone(), Some(title(new))),
             None => Ok(None),
@@ -302,7 +302,7 @@ impl<'a> SpecMerge<'a> {
         });
     }
 
-    /// Merges the parts and joins their texts. Returns an empty text after a conflict.
+    /// Merges the parts and joins their texts. Returns an empty string after a conflict.
     fn merge_body(&mut self) -> String {
         let keys = |version: &SpecVersion<'_>| {
             version

@@ -247,7 +247,7 @@ fn missing_or_invalid_spec_conflicts() {
     let other = base.replace("id: login", "id: logout");
     assert_eq!(
         conflicts(Some(&base), Some(&other), &wanted),
-        ["login: the current spec has the id `logout`"]
+        ["login: the current spec has another id: `logout`"]
     );
 }
 
