@@ -36,10 +36,10 @@ pub trait ProjectMemory: std::fmt::Debug + Sync {
 /// Source of rules. It has no methods: the rules layer is deprecated and replaced by knowledge.
 pub trait RelevantRules {}
 
-/// Builds one prompt from five layers: identity, project context, rules, named blocks of context, tools.
+/// Builds one prompt from an identity, the project context, named context blocks and tools.
 ///
-/// Layers are in this order regardless of the order of calls, and empty layers are omitted; context blocks keep the order
-/// of their calls. A builder is for one prompt: it is `Send`, but not `Sync`.
+/// The prompt has them in this order, whatever the order of the calls; several context blocks keep the order of their
+/// calls. Empty parts are omitted. A builder is for one prompt: it is `Send`, but not `Sync`.
 ///
 /// ```
 /// use agentd::compose::{PromptBuilder, Variables};
@@ -66,7 +66,7 @@ pub trait RelevantRules {}
 #[derive(Debug)]
 pub struct PromptBuilder<'m> {
     pack: Pack,
-    /// Prose files in the pack's folder that no layer names.
+    /// Prose files in the pack's folder that no layer uses, by file name.
     others: BTreeMap<String, ProseText>,
     project_id: Option<String>,
     memory: Option<&'m dyn ProjectMemory>,
@@ -118,7 +118,7 @@ impl<'m> PromptBuilder<'m> {
         self
     }
 
-    /// Makes a missing mandatory variable an error; by default an empty text replaces it.
+    /// Makes a missing mandatory variable an error; by default it is replaced by an empty string.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.is_strict = strict;
@@ -228,7 +228,7 @@ impl<'m> PromptBuilder<'m> {
         let rules =
             layers::fill_layer_text(&rules_pack, DEPTH_BLOCK, &request)?.ok_or_else(|| {
                 let message = format!(
-                    "no depth rules match {DEPTH_SECTION} {}",
+                    "no rule of layer `{DEPTH_BLOCK}` applies to `{DEPTH_SECTION}`: {}",
                     Value::from(data.clone())
                 );
                 Error::new(ErrorKind::MissingVariable, message)
@@ -257,7 +257,7 @@ impl<'m> PromptBuilder<'m> {
         Ok(Cow::Owned(shipped))
     }
 
-    /// Sets the tools.
+    /// Sets the tools that the model may call. [`PromptBuilder::build`] returns them next to the prompt.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ impl<'m> PromptBuilder<'m> {
         Ok((self.build_task_prompt()?, self.tools.clone()))
     }
 
-    /// Returns the prompt as one text, for an agent without a separate system prompt.
+    /// Returns the prompt as one string, for an agent without a separate system prompt.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl<'m> PromptBuilder<'m> {
     }
 }
 
-/// Strips blank lines around a text; the indentation of its first line is kept.
+/// Strips blank lines at both ends; the indentation of the first line is kept.
 pub(crate) fn trim_block(content: &str) -> &str {
     let leading = content.len() - content.trim_start().len();
     let start = content[..leading]

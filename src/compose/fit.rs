@@ -52,7 +52,7 @@ pub(super) struct EntryFit {
     pub(super) tokens: u64,
     /// Indices of the included items of a sequence, in the prompt's order.
     pub(super) items: Vec<usize>,
-    /// Item that names the omitted items of a sequence.
+    /// Item that lists the omitted items of a sequence.
     pub(super) note: Option<ContextItem>,
     /// Reason why the entry was shortened or omitted; `None` if it was not.
     pub(super) why: Option<String>,
@@ -380,10 +380,11 @@ impl<'a, 'e> Fitter<'a, 'e> {
         }
     }
 
-    /// Makes room for a note that names the omitted items of a sequence, if its layer has one, by omitting further items
-    /// from the end. Items that the user named are not omitted for it.
+    /// Returns a note that lists the omitted items of a sequence, if its layer shows items of the session. Further items are
+    /// omitted from the end to make room for the note, but none that the user requested; those are first in the order.
+    /// Without room, there is no note.
     ///
-    /// Takes and returns the number of included items and their tokens.
+    /// Takes the number of included items and their tokens, and returns the new ones with the note.
     fn add_note(
         &mut self,
         sequence: &mut ElasticFill,
@@ -437,7 +438,7 @@ impl<'a, 'e> Fitter<'a, 'e> {
         (limit, if limit == 0 { 0 } else { tokens })
     }
 
-    /// Returns the tokens of the item at a place of the order. Each item is rendered and counted once.
+    /// Returns the tokens of the item at a position of the order. Each item is rendered and counted once.
     fn item_cost(
         &mut self,
         sequence: &mut ElasticFill,
@@ -593,7 +594,7 @@ fn selection_order(elastic: &ElasticSequence<'_>, limit: usize) -> Vec<usize> {
     match &elastic.items {
         SequenceItems::Turns { turns, .. } => (0..turns.len()).rev().take(limit).collect(),
         SequenceItems::Context { items, .. } => {
-            // Items that the user named come before those that the program chose.
+            // Items that the user requested come before those that the program chose.
             let is_named = |index: &usize| items[*index].named;
             let all = 0..items.len();
             let others = all.clone().filter(|index| !is_named(index));

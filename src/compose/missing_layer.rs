@@ -4,8 +4,8 @@ use super::SourcedItem;
 use crate::error::{Error, ErrorKind};
 use crate::pack::{Layer, Pack, SearchPath};
 
-/// Returns the error for a context item that no layer of the pack takes. Its hint has the layer's condition, or else the
-/// shipped packs that take such items.
+/// Returns the error for a context item that no layer of the pack includes. Its hint has the condition of the layer for
+/// such items; if the pack has no such layer, it lists the shipped packs that have one.
 pub(super) fn missing_layer_error(pack: &Pack, unplaced: &SourcedItem) -> Error {
     let kind = unplaced.item.kind();
     let items = format!("{}s", kind.element());
@@ -19,9 +19,10 @@ pub(super) fn missing_layer_error(pack: &Pack, unplaced: &SourcedItem) -> Error 
     let name = &pack.name;
     let item = unplaced.item.name();
     if let Some(condition) = condition {
-        let message = format!("cannot add `{item}`: pack `{name}` takes no {items} here");
+        let message =
+            format!("cannot add `{item}`: pack `{name}` does not include {items} in this prompt");
         let hint = format!(
-            "omit it; the pack takes {items} only if {}",
+            "omit it; the pack includes {items} only if {}",
             condition.text()
         );
         return Error::new(ErrorKind::PromptInvalid, message).with_hint(hint);
@@ -38,7 +39,7 @@ pub(super) fn missing_layer_error(pack: &Pack, unplaced: &SourcedItem) -> Error 
         .collect();
     let message = format!("cannot add `{item}`: pack `{name}` has no layer for {items}");
     Error::new(ErrorKind::PromptInvalid, message).with_hint(format!(
-        "omit it, or use a pack that takes {items}: {}",
+        "omit it, or use a pack that includes {items}: {}",
         others.join(", ")
     ))
 }

@@ -214,7 +214,7 @@ pub(super) fn write_item_piece(
 /// Name of the item that lists the omitted items of a sequence.
 const OMITTED: &str = "omitted";
 
-/// Returns an item that names the context items that are not included; `None` if all are.
+/// Returns an item that lists the context items that are not included; `None` if all are included.
 pub(super) fn omission_note(
     elastic: &ElasticSequence<'_>,
     included: &[usize],

@@ -20,7 +20,7 @@ pub(super) enum PromptPiece<'e, 'a> {
     Around(&'e ElasticSequence<'a>, &'static str),
     /// One piece of an item: the item's index and the piece's number.
     Item(&'e ElasticSequence<'a>, usize, usize),
-    /// Item that names the omitted items of a sequence.
+    /// Item that lists the omitted items of a sequence.
     Note(&'e ElasticSequence<'a>, &'e ContextItem),
 }
 
@@ -40,14 +40,14 @@ pub(super) trait PieceSink {
     fn write_piece(&mut self, piece: PromptPiece<'_, '_>, write: impl FnOnce(&mut String));
 }
 
-/// Appends every piece to one text.
+/// Appends every piece to one string.
 impl PieceSink for String {
     fn write_piece(&mut self, _: PromptPiece<'_, '_>, write: impl FnOnce(&mut Self)) {
         write(self);
     }
 }
 
-/// Collects segments, and the system prompt as one text.
+/// Collects segments, and the system prompt as one string.
 #[derive(Default)]
 pub(super) struct SegmentWriter {
     pub(super) segments: Vec<PromptSegment>,
