@@ -1,29 +1,30 @@
-//! Checks the updates of a reply, and chooses their operation.
+//! Decides which effects of a reply its mode allows, and which operation writes an update.
 
 use super::tree;
 use crate::models::{Effect, OperationId, Update, paths};
 use crate::pack::ModeSpec;
 use crate::text::glob::matches_path;
 
-/// Permissions of the replies of a turn.
+/// Permissions of the replies in a turn.
 pub(super) struct ReplyPermit<'a> {
     /// Mode of the turn.
     pub(super) spec: &'a ModeSpec,
-    /// Set if replies may edit the working tree, because the agent has no tools.
+    /// True if replies may edit files of the working tree: the mode allows it, and the agent has no tools to do it itself.
     pub(super) can_edit_tree: bool,
 }
 
 impl ReplyPermit<'_> {
-    /// Returns the effect of an update, or the reason for rejecting it.
+    /// Returns the effect that writes an update: `files.write` for a file that matches the mode's `updates`, and for others
+    /// `files.edit` if replies may edit the working tree. Otherwise returns the reason for rejecting the update.
     pub(super) fn check_update(&self, update: &Update) -> Result<Effect, String> {
-        let is_own_document = self
+        let is_listed = self
             .spec
             .updates
             .iter()
             .any(|pattern| matches_path(pattern, &update.target));
         self.check_effect(Effect {
             action: None,
-            operation: if self.can_edit_tree && !is_own_document {
+            operation: if self.can_edit_tree && !is_listed {
                 OperationId::FilesEdit
             } else {
                 OperationId::FilesWrite
@@ -40,7 +41,7 @@ impl ReplyPermit<'_> {
             OperationId::FilesWrite => find_target_fault(&effect.target, &self.spec.updates),
             OperationId::FilesEdit if self.can_edit_tree => tree::find_path_fault(&effect.target),
             OperationId::FilesEdit => {
-                Some("agents with tools edit the working tree directly".to_owned())
+                Some("replies cannot edit the working tree in this turn".to_owned())
             }
             _ => None,
         };
@@ -57,7 +58,7 @@ impl ReplyPermit<'_> {
     }
 }
 
-/// Returns the reason why a target may not be updated; `None` if it may.
+/// Returns the reason why a reply may not update a target; `None` if it may.
 fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
     if !paths::is_plain_path(target) {
         return Some("the target is not a plain relative path".to_owned());
@@ -67,12 +68,13 @@ fn find_target_fault(target: &str, allowed: &[String]) -> Option<String> {
         return None;
     }
 
-    let allowed = if allowed.is_empty() {
-        "nothing".to_owned()
-    } else {
+    if allowed.is_empty() {
+        return Some("replies in this mode cannot update files".to_owned());
+    }
+    Some(format!(
+        "replies in this mode can update only {}",
         allowed.join(", ")
-    };
-    Some(format!("not allowed; this mode may update {allowed}"))
+    ))
 }
 
 #[cfg(test)]

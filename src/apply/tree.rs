@@ -13,7 +13,7 @@ const ALLOWED_MARKS: &str = " !#$%&'()+,-.;=@[]^_{}~";
 /// Folders of git and of this program, refused at any depth. `git~1` is the short name of `.git` on Windows.
 const FOREIGN_FOLDERS: [&str; 3] = [".git", "git~1", paths::LOCAL_FOLDER];
 
-/// Returns the reason why a path may not be edited; `None` if it may.
+/// Returns the reason why a reply may not edit a path; `None` if it may.
 pub(super) fn find_path_fault(path: &str) -> Option<String> {
     if path.len() > MAX_PATH_BYTES {
         return Some(format!("the target is longer than {MAX_PATH_BYTES} bytes"));

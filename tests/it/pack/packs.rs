@@ -164,7 +164,7 @@ fn actions_run_only_as_the_pack_allows() {
         (
             "mix",
             "<action type=\"jot\"><target>secret.md</target><content>x</content></action>",
-            "not allowed; this mode may update recipe.md, weights.md",
+            "replies in this mode can update only recipe.md, weights.md",
         ),
         (
             "sell",

@@ -66,7 +66,7 @@ fn turn_passes_through_all_rooms() {
         reasons,
         [
             "the target is not a plain relative path",
-            "not allowed; this mode may update proposal.md, specs/*.md, tasks.md"
+            "replies in this mode can update only proposal.md, specs/*.md, tasks.md"
         ]
     );
     assert!(!project.root().join("evil.md").exists() && !project.root().join("src").exists());

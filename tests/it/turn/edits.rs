@@ -113,7 +113,7 @@ fn agent_with_tools_edits_the_tree_itself() {
         proposals,
         [(
             "content_update a.txt".to_owned(),
-            "not allowed; this mode may update IMPLEMENTATION.md"
+            "replies in this mode can update only IMPLEMENTATION.md"
         )]
     );
     assert_eq!(project.read("a.txt"), "one\n");
@@ -134,7 +134,7 @@ fn reply_cannot_edit_in_a_read_only_mode() {
     assert_eq!(step_results(&report), Vec::<String>::new());
     assert_eq!(
         report.proposals[0].reason,
-        "not allowed; this mode may update proposal.md, specs/*.md, tasks.md"
+        "replies in this mode can update only proposal.md, specs/*.md, tasks.md"
     );
     assert_eq!(tree(&project), BTreeMap::new());
 }
