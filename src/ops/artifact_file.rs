@@ -39,7 +39,7 @@ pub fn read_artifact(spec: &ArtifactSpec, text: &str) -> IndexMap<String, String
 ///
 /// # Errors
 ///
-/// `FileUnusable` if the file cannot be read or written, or a text cannot be stored in it.
+/// `FileUnusable` if the file cannot be read or written, or a value cannot be stored in it.
 pub fn restore_artifact(
     root: &Path,
     path: &str,
@@ -66,7 +66,7 @@ fn new_file(key: &str, spec: &ArtifactSpec) -> String {
 ///
 /// # Errors
 ///
-/// A message if a text would change the structure of the file, such as an unclosed code fence.
+/// A message if a value would change the structure of the file, such as an unclosed code fence.
 pub(super) fn write_artifact(
     key: &str,
     spec: &ArtifactSpec,
@@ -97,12 +97,12 @@ pub(super) fn write_artifact(
     }
 }
 
-/// Returns the text of a field from a value of an action. A list becomes one item per line; so does a text for a field
+/// Returns the text of a field from a value of an action. A list becomes one item per line; so does a string for a field
 /// that is a list, if it is a JSON array or has a line for each item.
 ///
 /// # Errors
 ///
-/// A message for a value that is neither a text, a number, nor a list of these.
+/// A message for a value that is neither a string, a number, nor a list of these.
 pub(super) fn field_text(field: &ArtifactField, value: &Value) -> Result<String, String> {
     let is_list = field.at_least.is_some();
     let text = match value {
@@ -149,7 +149,7 @@ fn single_text(value: &Value) -> Result<String, String> {
         Value::String(text) => Ok(text.replace("\r\n", "\n").trim().to_owned()),
         Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
         Value::Array(_) | Value::Object(_) | Value::Null => {
-            Err("a text or a list of texts is expected".to_owned())
+            Err("expected a string or a list of strings".to_owned())
         }
     }
 }
@@ -257,7 +257,7 @@ fn with_field(
     format!("{}\n\n{heading}\n\n{body}\n{gap}{after}", before.trim_end())
 }
 
-/// Escapes headings of level 1 and 2 in a text with a backslash, so that they do not start a section. A line that looks
+/// Escapes headings of level 1 and 2 with a backslash, so that they do not start a section. A line that looks
 /// like an escaped heading gets one more backslash.
 fn escape_headings(text: &str) -> String {
     map_lines(text, |line| {

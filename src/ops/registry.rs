@@ -41,7 +41,9 @@ use crate::models::{Effect, OperationId, StepResult, TurnStart};
 /// ```
 #[derive(Default)]
 pub struct Operations {
+    /// Operations that run before a turn.
     inspecting: Vec<Box<dyn Inspect + Send + Sync>>,
+    /// Operations that run after a turn or on request.
     acting: Vec<Box<dyn Act + Send + Sync>>,
 }
 
@@ -189,12 +191,12 @@ impl Operations {
         Err(Error::new(ErrorKind::UnknownOperation, message).with_hint(hint))
     }
 
-    /// Returns the operation that an action names.
+    /// Returns the operation that an action of a pack uses.
     ///
     /// # Errors
     ///
-    /// `UnknownOperation` if it is not registered, or if actions cannot request it; the hint lists the operations that
-    /// they can request.
+    /// `UnknownOperation` if the operation is not registered, or if actions cannot request it; the hint lists the operations
+    /// that actions can request.
     pub fn find_requested(&self, name: &str) -> Result<&dyn Act> {
         let can_be_requested = |operation: &OperationId| {
             self.find_act(operation.as_str())
@@ -242,7 +244,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Returns the operations among `names` that need a session opened as a change.
+    /// Returns those of `names` that need a session opened as a change.
     ///
     /// # Errors
     ///
@@ -314,11 +316,18 @@ impl Operations {
     /// `UnknownOperation` if there is no such acting operation; errors of [`Act::run`].
     pub fn run(&self, site: &Site<'_>, step: &Step) -> Result<StepResult> {
         let operation = self.find_act(step.operation.as_str())?;
-        match &step.refused {
-            // Of the built-in operations, only those that write files refuse a step when it is planned.
-            Some(reason) => Ok(step.not_done(format!("cannot write {}: {reason}", step.target))),
-            None => operation.run(site, step),
-        }
+        let Some(reason) = &step.refused else {
+            return operation.run(site, step);
+        };
+
+        let target = &step.target;
+        let detail = match &step.operation {
+            OperationId::FilesEdit | OperationId::FilesWrite => {
+                format!("cannot write {target}: {reason}")
+            }
+            other => format!("cannot run `{other}` for {target}: {reason}"),
+        };
+        Ok(step.not_done(detail))
     }
 
     /// Returns the operations with a name: at most one that inspects and one that acts.

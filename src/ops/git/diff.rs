@@ -619,8 +619,8 @@ fn is_mostly_text(content: &[u8]) -> bool {
     controls * 10 < content.len() && std::str::from_utf8(content).is_ok()
 }
 
-/// Returns the reason why a file is not shown; `None` if it is. `is_text` is true for a text file that git treats as
-/// binary.
+/// Returns the reason why the diff omits a file; `None` if it shows the file. `is_text` is true for a text file that git
+/// treats as binary.
 fn why_left_out(
     record: &RawRecord,
     sizes: &Sizes,
@@ -637,7 +637,7 @@ fn why_left_out(
         Some(format!("it is too large: {}", file::in_units(size)))
     } else if record.is_binary && !is_text {
         let size = sizes.get(&record.ids[1]).copied().unwrap_or(0);
-        Some(format!("it is binary: {}", file::in_units(size)))
+        Some(format!("it is a binary file of {}", file::in_units(size)))
     } else {
         None
     }
@@ -690,7 +690,7 @@ fn add_text(record: &RawRecord, text: &str, limits: DiffLimits, diff: &mut Diff)
     let why = if size > limits.file {
         format!("its diff is too large: {size_text}")
     } else {
-        format!("the limit for all diffs is reached; its diff has {size_text}")
+        format!("the diffs of other files leave no room for its diff of {size_text}")
     };
     diff.left_out.extend(record.left_out(&why));
 }

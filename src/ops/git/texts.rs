@@ -1,4 +1,4 @@
-//! Reads text files at a commit, any number of them with two git commands.
+//! Reads text files at a commit. Two git commands read any number of files.
 
 use std::collections::BTreeMap;
 

@@ -521,7 +521,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of `git clean` passes of a reset.
 const MAX_CLEAN_PASSES: usize = 8;
 
-/// Returns a path without symlinks in its parent folders, as git stores it. Missing parent folders are created.
+/// Creates the missing parent folders of a path, and returns the path with all symlinks in them resolved, as git stores
+/// it.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to git, and the folder is our own"
@@ -533,7 +534,7 @@ fn absolute(path: &Path) -> io::Result<PathBuf> {
     without_symlinks(path)
 }
 
-/// Returns a path without symlinks in its parent folders, which must exist.
+/// Returns a path with all symlinks in its parent folders resolved. The folders must exist.
 fn without_symlinks(path: &Path) -> io::Result<PathBuf> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other("it has no file name"));

@@ -156,13 +156,13 @@ fn convert_value(kind: &FieldType, value: Value) -> std::result::Result<Value, S
             number
                 .ok()
                 .filter(Value::is_number)
-                .ok_or_else(|| "a number is expected".to_owned())
+                .ok_or_else(|| "expected a number".to_owned())
         }
         (FieldType::Boolean, Value::Bool(value)) => Ok(Value::Bool(value)),
         (FieldType::Boolean, Value::String(text)) => match text.trim() {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
-            _ => Err("true or false is expected".to_owned()),
+            _ => Err("expected true or false".to_owned()),
         },
         (FieldType::Words, Value::Array(items)) => items
             .into_iter()
@@ -170,17 +170,17 @@ fn convert_value(kind: &FieldType, value: Value) -> std::result::Result<Value, S
             .collect::<std::result::Result<Vec<_>, _>>()
             .map(Value::Array),
         (FieldType::Words, value) => text_value(value).map(|word| Value::Array(vec![word])),
-        (FieldType::Number, _) => Err("a number is expected".to_owned()),
-        (FieldType::Boolean, _) => Err("true or false is expected".to_owned()),
+        (FieldType::Number, _) => Err("expected a number".to_owned()),
+        (FieldType::Boolean, _) => Err("expected true or false".to_owned()),
         (FieldType::List(_), _) => Err("a list is changed item by item".to_owned()),
     }
 }
 
-/// Returns a single value as text.
+/// Returns a string, number or boolean as a string.
 fn text_value(value: Value) -> std::result::Result<Value, String> {
     match value {
         Value::String(text) => Ok(Value::String(text.trim().to_owned())),
         Value::Number(_) | Value::Bool(_) => Ok(Value::String(value.to_string())),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err("a text is expected".to_owned()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Err("expected a string".to_owned()),
     }
 }

@@ -7,9 +7,9 @@ use crate::ops::Step;
 
 /// Effect of a step on the state document.
 pub(super) struct StateEffect {
-    /// Description for the user and the agent.
+    /// Summary of the result, for the user and the agent.
     pub(super) detail: String,
-    /// Change of the document.
+    /// Change to record and apply.
     pub(super) change: StateChange,
 }
 

@@ -14,10 +14,10 @@ use crate::ops::git::{ChangedFile, FileStatus};
 use crate::ops::{Act, ChangeSite, Operation, Site, Step, TurnEnd};
 use crate::spec::{Tasks, tick};
 
-/// Start of the heading of the evidence in the record.
+/// Start of the heading above the evidence in the change's implementation record.
 const EVIDENCE: &str = "## Evidence of ";
 
-/// Line between the evidence and the agent's own record.
+/// Line that separates the evidence, which agentd writes, from the text that the agent writes.
 const AGENT_RECORD: &str = "<!-- What follows is the agent's own record. -->\n";
 
 /// Maximum number of changed files that the record lists.

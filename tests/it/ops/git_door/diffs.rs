@@ -81,7 +81,7 @@ fn files_are_listed_with_their_status() {
             diff.left_out,
             [left_out(
                 "bin",
-                "it is binary: 2 bytes",
+                "it is a binary file of 2 bytes",
                 LeftOutKind::Binary
             )]
         );
@@ -143,7 +143,7 @@ fn diff_respects_its_limits_and_names_omitted_files() {
             diff.left_out
         );
         assert!(
-            why("e").starts_with("the limit for all diffs is reached; its diff has "),
+            why("e").starts_with("the diffs of other files leave no room for its diff of "),
             "{:?}",
             diff.left_out
         );
@@ -272,7 +272,7 @@ fn script_with_a_nul_byte_is_shown_as_text() {
         diff.left_out,
         [left_out(
             "tool",
-            "it is binary: 108 bytes",
+            "it is a binary file of 108 bytes",
             LeftOutKind::Executable
         )]
     );
