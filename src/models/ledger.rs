@@ -23,9 +23,9 @@ impl fmt::Display for BlobId {
 pub struct ProcessIdentity {
     #[expect(missing_docs, reason = "the name says it all")]
     pub pid: u32,
-    /// Start time, in the system's ticks since boot.
+    /// Start time in clock ticks since boot; 0 on systems other than Linux.
     pub started: u64,
-    /// Id of the boot.
+    /// Id of the system's current boot; empty on systems other than Linux.
     pub boot: String,
     /// Pid namespace, such as that of a container; empty if the system has none.
     #[serde(default)]

@@ -114,7 +114,7 @@ pub(super) fn read_prompt(xml: &str) -> Result<UnifiedPrompt> {
     Err(invalid_xml(
         xml,
         offset,
-        "not the XML form of a prompt".to_owned(),
+        "differs from the prompt format here".to_owned(),
     ))
 }
 
