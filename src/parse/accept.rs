@@ -1,5 +1,5 @@
 //! Builds the response from a scan: decides which effects, markers and verdicts are valid. All text
-//! is kept, an effect must be unambiguous, and a doubt never makes a verdict milder.
+//! is kept, an effect must be unambiguous, and an unclear verdict is never read as the milder one.
 
 mod ambiguity;
 mod markers;
@@ -34,7 +34,7 @@ const MAX_PROBLEMS: usize = 256;
 /// Notation of the scanned text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourceForm {
-    /// Set if the tags were converted from another notation, and the reply has text outside them.
+    /// True if the tags were converted from another notation, and the reply has text outside them.
     pub(super) partly_converted: bool,
 }
 
@@ -105,8 +105,8 @@ pub(super) fn build_response(
     builder.finish()
 }
 
-/// Origin of the text that each effect, marker and `<review>` tag repeats; `None` for text that is
-/// not an echo.
+/// Origin of the text that each effect, marker and `<review>` tag repeats; `None` if it does not
+/// repeat the prompt.
 struct EchoReport {
     effects: Vec<Option<EchoSource>>,
     markers: Vec<Option<EchoSource>>,
@@ -462,7 +462,7 @@ fn join_parts(mut parts: Vec<String>) -> String {
     }
 }
 
-/// Trims a text in place.
+/// Trims a string in place.
 fn trim_owned(mut text: String) -> String {
     text.truncate(text.trim_end().len());
     text.drain(..text.len() - text.trim_start().len());

@@ -59,7 +59,7 @@ impl CodeSpans {
     }
 }
 
-/// Code spans of the line that was looked up last. With ascending lookups, a text is read once.
+/// Code spans of the line that was looked up last. With ascending lookups, the reply is read once.
 #[derive(Default)]
 pub(super) struct LineCodeSpans {
     line: Range<usize>,
@@ -118,7 +118,7 @@ fn find_code_spans(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    /// Returns the code spans of a text, as CommonMark reads them within one paragraph.
+    /// Returns the code spans of a string, as CommonMark reads them within one paragraph.
     fn spans(text: &str) -> Vec<&str> {
         find_code_spans(text, 0, text.len())
             .into_iter()

@@ -10,7 +10,7 @@ pub struct ReplyContext<'a> {
     /// Segments of the prompt that were sent, other than `own_history`.
     pub sent: Vec<&'a str>,
     /// Earlier replies of the assistant in the prompt. An action or update in them may be sent again; a verdict or
-    /// another marker in them is an echo, as in `sent`.
+    /// another marker that repeats them is ignored, as one that repeats `sent`.
     pub own_history: Vec<&'a str>,
     /// Outcome of the call. Effects of an incomplete reply are ignored.
     pub outcome: CallOutcome,

@@ -17,7 +17,7 @@ const MAX_ENTITY_BYTES: usize = 12;
 pub(super) struct ConvertedReply {
     pub(super) source: SourceText<'static>,
     pub(super) code: ProblemCode,
-    /// Set if the reply starts and ends with a tag, so that all of it is meant as tags.
+    /// True if the reply starts and ends with a tag, so that all of it is meant as tags.
     pub(super) whole: bool,
 }
 

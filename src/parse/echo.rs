@@ -1,7 +1,7 @@
-//! Detects parts of a reply that repeat the prompt.
+//! Detects echoes: parts of a reply that repeat the prompt.
 //!
-//! The spans in question ("suspects") are normalized and cut into n-grams, which are indexed by a
-//! rolling hash. Each text of the prompt is then read once and its n-grams are looked up, so the
+//! The spans that may be echoes ("suspects") are normalized and cut into n-grams, which are indexed by a
+//! rolling hash. Each segment of the prompt is then read once and its n-grams are looked up, so the
 //! time is linear in the reply and the prompt together. Every hash match is confirmed by comparing
 //! the bytes.
 //!
@@ -41,7 +41,7 @@ pub(super) enum EchoSource {
     OwnHistory,
 }
 
-/// A span of the reply that may be an echo. With `marker`, the prose around it must match, too.
+/// A span of the reply that may be an echo. With `marker`, the prose around it must also match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EchoSuspect {
     pub(super) span: Range<usize>,
@@ -108,7 +108,7 @@ struct EchoWindow {
     /// Range of the suspect in `text`.
     suspect: Range<usize>,
     marker: bool,
-    /// Set for an action or update, which may repeat the assistant's own history and texts of the pack that were not
+    /// True for an action or update, which may repeat the assistant's own history and texts of the pack that were not
     /// sent.
     is_effect: bool,
 }
@@ -158,7 +158,7 @@ impl EchoWindow {
     }
 }
 
-/// Appends a text in lower case, without white space and invisible characters.
+/// Appends a string in lower case, without white space and invisible characters.
 fn push_normalized(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len());
     for c in text.chars() {
@@ -242,7 +242,7 @@ impl NgramIndex {
         self.runs.push(runs);
     }
 
-    /// Marks the n-grams that occur in a text of the prompt.
+    /// Marks the n-grams that occur in a part of the prompt.
     fn mark_matches(&mut self, windows: &[EchoWindow], text: &str, source: EchoSource) {
         let mut bytes = Vec::new();
         push_normalized(text, &mut bytes);
@@ -287,7 +287,7 @@ impl NgramIndex {
             }
         };
 
-        // The texts of the pack that were sent are part of the prompt, too.
+        // The pack's prose that was sent is also part of the prompt.
         let compares_pack = !(window.is_effect && is_prompt_known);
         if compares_pack && repeats(&|sources| sources.ours) {
             return Some(EchoSource::Ours);
@@ -296,7 +296,7 @@ impl NgramIndex {
             return Some(EchoSource::Theirs);
         }
 
-        // A marker that spans a message of the history and the text next to it is an echo, too.
+        // A marker that spans a message of the history and the text next to it is also an echo.
         let in_history =
             !window.is_effect && repeats(&|sources| sources.theirs || sources.own_history);
         in_history.then_some(EchoSource::OwnHistory)
@@ -344,7 +344,7 @@ fn count_prose_chars(text: &[u8]) -> usize {
     counted.count()
 }
 
-/// Calls a function for each n-gram of a text, with its offset and its hash.
+/// Calls a function for each n-gram of a string, with its offset and its hash.
 fn for_each_ngram(bytes: &[u8], mut run: impl FnMut(usize, u64)) {
     let out_factor = (0..NGRAM_BYTES).fold(1_u64, |power, _| power.wrapping_mul(HASH_BASE));
     let mut hash = 0_u64;

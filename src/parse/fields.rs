@@ -251,7 +251,7 @@ struct TagField<'a> {
     rest: &'a str,
 }
 
-/// Reads the field at the start of a text: `<key>`, `<parameter name="key">` or `<parameter=key>`.
+/// Reads the field at the start of a string: `<key>`, `<parameter name="key">` or `<parameter=key>`.
 /// The closing tag of a field is the first one that is followed by another field or by the end.
 fn read_field(text: &str) -> Option<TagField<'_>> {
     let inner = text.strip_prefix('<')?;
@@ -294,7 +294,7 @@ fn read_field(text: &str) -> Option<TagField<'_>> {
     (!unclear).then_some(TagField { name, value, rest })
 }
 
-/// Splits a text at the closing tag of a field: the first one that is followed by another field or
+/// Splits a string at the closing tag of a field: the first one that is followed by another field or
 /// by the end.
 fn split_at_closer<'a>(body: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
     let mut from = 0;
@@ -341,7 +341,7 @@ fn name_length(text: &str) -> usize {
     }
 }
 
-/// Returns true if a text contains an opening or closing tag of this name.
+/// Returns true if a string contains an opening or closing tag of this name.
 fn contains_tag(text: &str, name: &str) -> bool {
     memchr::memchr_iter(b'<', text.as_bytes()).any(|at| {
         let inner = text[at + 1..].strip_prefix('/').unwrap_or(&text[at + 1..]);
@@ -442,7 +442,7 @@ fn decode_entity(name: &str) -> Option<char> {
     }
 }
 
-/// Converts a text to a type; `None` if the text does not fit the type.
+/// Converts a string to a type; `None` if it does not fit the type.
 fn value_from_text(
     kind: ValueKind,
     items: Option<ValueKind>,

@@ -71,7 +71,7 @@ fn holds_message(text: &str, names: &TagNames) -> bool {
     memchr::memchr_iter(b'<', text.as_bytes()).any(is_message)
 }
 
-/// Returns the name of the tag at the start of a text, and true if the tag closes. Names are
+/// Returns the name of the tag at the start of `text`, and true if the tag closes. Names are
 /// case-sensitive.
 fn tag_name(text: &str) -> Option<(&str, bool)> {
     let bytes = text.as_bytes();

@@ -136,7 +136,7 @@ fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-/// Returns true for a string that stands for a value: `...`, `…`, `{{NAME}}`.
+/// Returns true for a placeholder: `...`, `…`, `{{NAME}}`.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let wrapped = |open: &str, close: &str| value.starts_with(open) && value.ends_with(close);

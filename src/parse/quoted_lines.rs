@@ -11,7 +11,7 @@ pub(super) enum LineQuote {
     Quote,
 }
 
-/// Returns the quoting that the first line of a text starts. Only the start of the line is read,
+/// Returns the quoting that the first line of `text` starts. Only the start of the line is read,
 /// because a tag later in the line may start another line.
 pub(super) fn find_line_quote(text: &str) -> Option<LineQuote> {
     // Most lines start with a letter or a tag.

@@ -367,7 +367,7 @@ fn merged_verdict(
         return (marker(after), Vec::new());
     }
 
-    // Still unclear. The stated verdict is kept, so that later answers are compared with it too.
+    // Still unclear. The stated verdict is kept, so that later answers are also compared with it.
     let mut doubts = first.verdict_doubts.clone();
     doubts.extend(answer.verdict_doubts.iter().cloned());
     if let (Some(after), Some(stated)) = (after, stated) {

@@ -9,7 +9,7 @@ use crate::text::invisible::is_invisible;
 /// Maximum length of a marker's body: a value, and perhaps a remark.
 pub(super) const MAX_MARKER_BYTES: usize = 500;
 
-/// Number of characters at the start of a text that are searched for a verdict.
+/// Number of characters at the start of a string that are searched for a verdict.
 const MAX_LEAD_CHARS: usize = 80;
 
 /// A `<review>` tag anywhere in the text.
@@ -20,7 +20,7 @@ pub(super) struct ReviewTag {
     pub(super) value: TagValue,
     /// The attribute `run`; `None` if it is missing or duplicated.
     pub(super) run: Option<String>,
-    /// Set if there is no attribute other than `run`.
+    /// True if there is no attribute other than `run`.
     pub(super) is_plain: bool,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum TagValue {
     Verdict(ReviewResult),
     /// Several values to choose from, as in instructions: `PASS|NEEDS_REVISION`.
     Choice,
-    /// Anything else, with the most severe verdict that it names.
+    /// Anything else, with the most severe verdict that it mentions.
     Unreadable(Option<ReviewResult>),
 }
 
-/// Finds all `<review>` tags of a text, including those in code, quotes and thoughts. A tag that
+/// Finds all `<review>` tags of a reply, including those in code, quotes and thoughts. A tag that
 /// prose only mentions, such as "the <review> tag", is skipped.
 pub(super) fn find_review_tags(text: &str, names: &TagNames) -> Vec<ReviewTag> {
     let mut tags = Vec::new();
@@ -197,7 +197,7 @@ pub(super) fn is_quotation_mark(c: char) -> bool {
     )
 }
 
-/// Returns the verdict at the start of a text, and the rest. The words of a verdict may be joined by
+/// Returns the verdict at the start of a string, and the rest. The words of a verdict may be joined by
 /// `_`, `-` or a space, and may be in upper or lower case.
 pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
     ReviewResult::ALL.into_iter().find_map(|verdict| {
@@ -212,7 +212,7 @@ pub(super) fn split_verdict(text: &str) -> Option<(ReviewResult, &str)> {
     })
 }
 
-/// Returns the verdict that a text starts with, whatever follows.
+/// Returns the verdict that a string starts with, whatever follows.
 pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
     let near: String = text
         .chars()
@@ -231,7 +231,7 @@ pub(super) fn leading_verdict(text: &str) -> Option<ReviewResult> {
     split_verdict(start).map(|(verdict, _)| verdict)
 }
 
-/// Returns the most severe verdict that a text names.
+/// Returns the most severe verdict that `text` mentions.
 pub(super) fn named_verdict(text: &str) -> Option<ReviewResult> {
     let words: Vec<&str> = text
         .split(|c: char| !c.is_alphanumeric())
@@ -250,7 +250,7 @@ fn is_word(word: &str, capitals: &str) -> bool {
     word.eq_ignore_ascii_case(capitals) || (!word.is_ascii() && word.to_uppercase() == capitals)
 }
 
-/// Returns true if a text is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS
+/// Returns true if a string is a choice between PASS and other verdicts: `PASS|NEEDS_REVISION`, `PASS
 /// or REJECTED`, `PASS/…`.
 fn is_choice(text: &str) -> bool {
     let parts: Vec<&str> = text
@@ -273,7 +273,7 @@ fn is_choice(text: &str) -> bool {
     parts.len() > 1 && values.is_some_and(|values| values.contains(&Some(ReviewResult::Pass)))
 }
 
-/// Returns true if a text at the end of the reply may start a verdict.
+/// Returns true if a string at the end of the reply may start a verdict.
 fn is_start_of_verdict(text: &str) -> bool {
     let text = text.trim_start();
     let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';

@@ -61,9 +61,9 @@ pub(super) struct ScanResult {
     pub(super) unclear: Vec<Range<usize>>,
     /// Offset from which an unclosed thought may extend over the following text.
     pub(super) unclosed_thought_from: Option<usize>,
-    /// Set if that thought may extend to the end, because its closing tag is in code.
+    /// True if that thought may extend to the end, because its closing tag is in code.
     pub(super) unclosed_thought_reaches_end: bool,
-    /// Set if the reply ends inside an unclosed tag, element, fence or comment.
+    /// True if the reply ends inside an unclosed tag, element, fence or comment.
     pub(super) open: bool,
     /// End offset of the reply; the text of another speaker may follow.
     pub(super) end: usize,
@@ -73,9 +73,9 @@ pub(super) struct ScanResult {
 #[derive(Clone, Debug)]
 pub(super) struct HiddenSpan {
     pub(super) span: Range<usize>,
-    /// Set for an action or an update, which stays visible inside a message.
+    /// True for an action or an update, which stays visible inside a message.
     pub(super) effect: bool,
-    /// Set if the span ends an unclosed message before it.
+    /// True if the span ends an unclosed message before it.
     pub(super) ends: bool,
 }
 
@@ -141,7 +141,7 @@ impl ScanResult {
     }
 }
 
-/// Scans a text for the tags of a grammar.
+/// Scans a reply for the tags of a grammar.
 pub(super) fn scan(text: &str, grammar: &Grammar, names: &TagNames) -> ScanResult {
     let mut scanner = Scanner {
         text,

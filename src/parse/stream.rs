@@ -125,7 +125,7 @@ enum StreamPosition {
     },
     /// Inside a comment, with the number of dashes right before the next character.
     Comment(usize),
-    /// Inside CDATA, with the number of pending brackets.
+    /// Inside CDATA, with the number of `]` that are held back, at most 2.
     Cdata(usize),
     Tag(PendingTag),
     /// After a closing tag of an update. If text follows on the line, the tag was only a mention.
@@ -160,13 +160,13 @@ struct StreamReader {
     grammar: Grammar,
     names: TagNames,
     shown: VisibleText,
-    /// Set until the first character is read.
+    /// True until the first character is read.
     fresh: bool,
     state: StreamPosition,
     inside: Enclosure,
     /// Number of open messages.
     messages: usize,
-    /// Set if a message was closed.
+    /// True if a message was closed.
     closed: bool,
     /// Start of the line, while it may be quoted or open or close a fence.
     line: String,
@@ -541,7 +541,7 @@ impl StreamReader {
         self.take_char(c)
     }
 
-    /// Reads a pending tag, or treats it as text if it is not a tag.
+    /// Ends the text that started with `<`: reads it as a tag, or as plain text if it is not a tag.
     fn settle_tag(&mut self) {
         let StreamPosition::Tag(PendingTag { text, .. }) =
             std::mem::replace(&mut self.state, StreamPosition::Text)
@@ -568,7 +568,7 @@ impl StreamReader {
         self.again.push_str(&text[length..]);
     }
 
-    /// Resolves everything pending at the end of the reply.
+    /// Ends the reply: text that was still undecided is read as code, as a tag or as plain text.
     fn end(&mut self) {
         self.ended = true;
         loop {

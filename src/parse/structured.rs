@@ -35,11 +35,11 @@ pub(super) struct StructuredReply {
     /// Most severe verdict. It is not valid, because it is not in a tag.
     pub(super) verdict: Option<ReviewResult>,
     pub(super) problems: Vec<(ProblemCode, Range<usize>)>,
-    /// Set if the text ends before the value does.
+    /// True if the text ends before the value does.
     pub(super) cut: bool,
     /// Start offset of the value.
     pub(super) start: usize,
-    /// Set if the value is the whole reply, apart from leading thoughts.
+    /// True if the value is the whole reply, apart from leading thoughts.
     pub(super) whole: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read_quoted(
     None
 }
 
-/// Returns the offset after the thoughts that a text starts with.
+/// Returns the offset after the thoughts at the start of the reply.
 fn skip_thoughts(text: &str, found: &ScanResult) -> usize {
     let mut at = 0;
     for thought in &found.thoughts {
@@ -148,7 +148,7 @@ struct ValueCandidate {
     span: Range<usize>,
     code: ProblemCode,
     cut: bool,
-    /// Set if the value is the reply itself rather than a quote in it.
+    /// True if the value is the reply itself rather than a quote in it.
     clear: bool,
 }
 

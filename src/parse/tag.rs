@@ -58,17 +58,17 @@ pub(super) enum CallForm {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag<'a> {
     pub(super) name: TagName,
-    /// Set for a closing tag.
+    /// True for a closing tag.
     pub(super) closes: bool,
     /// Text between the name and `>`, without a final `/`.
     pub(super) attributes: &'a str,
     /// Length with brackets. A tag without `>` ends before the next `<` or newline.
     pub(super) length: usize,
-    /// Set if the tag has its `>`.
+    /// True if the tag has its `>`.
     pub(super) complete: bool,
-    /// Set if the tag ends with `/>`.
+    /// True if the tag ends with `/>`.
     pub(super) empty: bool,
-    /// Set if the tag contains extra white space, a prefix, `-` for `_` or invisible characters.
+    /// True if the tag contains extra white space, a prefix, `-` for `_` or invisible characters.
     pub(super) loose: bool,
 }
 
@@ -358,7 +358,7 @@ fn find_quoted_end(after: &str) -> Option<usize> {
 pub(super) struct Attributes<'a> {
     /// Names and values, in order.
     pub(super) pairs: Vec<(&'a str, &'a str)>,
-    /// Set if at least one value is unquoted or in curly quotes.
+    /// True if at least one value is unquoted or in curly quotes.
     pub(super) loose: bool,
 }
 

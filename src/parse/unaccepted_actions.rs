@@ -168,7 +168,7 @@ impl ActionFinder<'_> {
         }
     }
 
-    /// Reads the actions in a JSON value at the start of a text, and the length of the value.
+    /// Reads the actions in a JSON value at the start of a string, and the length of the value.
     fn read_json(&self, start: usize, text: &str) -> (Vec<UnacceptedAction>, usize) {
         let Some(read) = parse_lenient_json(text).filter(|read| !read.is_cut) else {
             return (Vec::new(), 0);

@@ -88,7 +88,7 @@ fn find_lone_returns(text: &str) -> Vec<(Range<usize>, &'static str)> {
         .collect()
 }
 
-/// Returns the second half of a text if it repeats the first half. Up to two white-space characters
+/// Returns the second half of a reply if it repeats the first half. Up to two white-space characters
 /// may separate them.
 fn find_repeated_half(text: &str) -> Option<Range<usize>> {
     let trimmed = text.trim();
@@ -105,7 +105,7 @@ fn find_repeated_half(text: &str) -> Option<Range<usize>> {
             && trimmed[length..trimmed.len() - length].trim().is_empty();
         same.then_some(length)
     })?;
-    // Prose may repeat itself, so only a text with tags is treated as sent twice.
+    // Prose may repeat itself, so only a reply with tags is treated as sent twice.
     trimmed[..half]
         .contains("</")
         .then_some(start + half..text.len())

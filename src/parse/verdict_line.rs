@@ -87,11 +87,11 @@ fn labelled_verdict(words: &str) -> Option<ReviewResult> {
     (is_separated && is_label).then_some(value.verdict)
 }
 
-/// A verdict at the start of a text without tags.
+/// A verdict without tags, read from the start of a string.
 struct StatedValue {
     verdict: ReviewResult,
     in_capitals: bool,
-    /// Set if no word follows.
+    /// True if no word follows.
     is_alone: bool,
 }
 

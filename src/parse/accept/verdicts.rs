@@ -32,9 +32,9 @@ enum RunMatch {
 /// A `<review>` tag that may state the agent's verdict.
 struct CandidateTag<'a> {
     tag: &'a ReviewTag,
-    /// Set if the tag and the prose around it repeat the prompt.
+    /// True if the tag and the prose around it repeat the prompt.
     is_echo: bool,
-    /// Set if the repeated text is prose of the pack.
+    /// True if the repeated text is prose of the pack.
     is_ours: bool,
 }
 
@@ -102,7 +102,7 @@ impl ResponseBuilder<'_> {
     }
 
     /// Adds the first verdict of a reply in a mode without verdicts, so that it is refused later.
-    /// Verdicts in code, in quotes and in echoes are text.
+    /// Verdicts in code, in quotes and in text repeated from the prompt are not reported.
     fn note_stray_verdicts(&mut self, found: &ScanResult, echoes: &[Option<EchoSource>]) {
         for (tag, echo) in found.review_tags.iter().zip(echoes) {
             let is_marker = found
@@ -118,7 +118,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns the tags outside thoughts that name one verdict or are unreadable.
+    /// Returns the tags outside thoughts that contain one verdict or are unreadable.
     fn candidate_tags<'f>(
         &mut self,
         found: &'f ScanResult,
@@ -247,7 +247,7 @@ impl ResponseBuilder<'_> {
         }
     }
 
-    /// Returns true if a tag may be a copy of text that the agent did not write, such as a file or the
+    /// Returns true if a tag may be copied from text that the agent did not write, such as a file or the
     /// prompt. Such a tag does not contradict a valid PASS; without one, it makes the verdict unclear.
     fn is_quoted(&self, found: &ScanResult, tag: &CandidateTag<'_>) -> bool {
         let is_document = self.context.nonce.is_none() && self.is_in_block(tag.span.start);

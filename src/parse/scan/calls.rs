@@ -398,7 +398,7 @@ impl<'a> Scanner<'a> {
             })
     }
 
-    /// Returns the closing tags of updates in a text, and the offset of the next update, or the
+    /// Returns the closing tags of updates in a string, and the offset of the next update, or the
     /// end.
     fn update_closers(&self, text: &str) -> (Vec<Range<usize>>, usize) {
         let mut closers: Vec<Range<usize>> = Vec::new();
@@ -466,7 +466,7 @@ fn is_update_attribute(attribute: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case(attribute))
 }
 
-/// Returns the format that an update names; `None` if it is unclear.
+/// Returns the format that an update declares; `None` if it is unclear.
 fn update_format(attributes: &Attributes<'_>) -> Option<UpdateFormat> {
     let has_format = attributes
         .pairs

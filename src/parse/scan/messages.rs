@@ -10,7 +10,7 @@ use crate::parse::tag::Tag;
 pub(in crate::parse) struct MessageSpan {
     /// The text between the tags.
     pub(in crate::parse) span: Range<usize>,
-    /// Set if the message has a closing tag.
+    /// True if the message has a closing tag.
     pub(in crate::parse) closed: bool,
 }
 

@@ -16,13 +16,13 @@ const MAX_BLANKS: usize = 4;
 pub(super) const COMMENT_OPENER: &str = "<!--";
 pub(super) const CDATA_OPENER: &str = "<![CDATA[";
 
-/// Text that starts with `<` and is still undecided.
+/// Text that starts with `<`, while it is undecided whether it is a tag.
 #[derive(Debug)]
 pub(super) struct PendingTag {
     pub(super) text: String,
-    /// Set once the name has begun, after a prefix if there is one.
+    /// True once the name has begun, after a prefix if there is one.
     named: bool,
-    /// Set if the name is one of the grammar and only the end of the tag is missing.
+    /// True if the name is one of the grammar and only the end of the tag is missing.
     known: bool,
     blanks: usize,
     quote: Option<char>,

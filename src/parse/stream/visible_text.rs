@@ -10,9 +10,9 @@ pub(super) struct VisibleText {
     ready: String,
     /// White space after the last text.
     trailing_space: String,
-    /// Set once any text was shown.
+    /// True once any text was shown.
     has_shown: bool,
-    /// Set if the current part has text.
+    /// True if the current part has text.
     inside: bool,
     /// The last character that was added.
     last: String,
@@ -44,7 +44,7 @@ impl VisibleText {
         }
     }
 
-    /// Returns the last character, shown or pending.
+    /// Returns the last character that was added, even if it is held back; empty at the start.
     pub(super) fn last(&self) -> &str {
         &self.last
     }
