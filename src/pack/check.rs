@@ -1,4 +1,4 @@
-//! Turns `pack.yaml` into a checked pack, or reports every problem with its place.
+//! Turns `pack.yaml` into a checked pack, or reports every problem with its location.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -33,7 +33,7 @@ const DEFAULT_ROUNDS: u64 = 3;
 const MARKER_NAME_RULE: &str =
     "at most 64 lower-case letters, digits and `_`, starting with a letter";
 
-/// Reads and checks a manifest and all files that it names.
+/// Reads and checks a manifest and all files that it lists.
 pub(super) fn check_pack(name: &str, prose: &Prose, places: &SearchPath) -> PackReport {
     let read = yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid);
     let manifest: Manifest = match read {
@@ -193,7 +193,7 @@ fn build_pack(manifest: Manifest, prose: &Prose, places: &SearchPath, parts: Pac
     .with_action_lists()
 }
 
-/// Returns every operation that modes, actions and gates name, with its place.
+/// Returns every operation that modes, actions and gates use, with its location.
 fn named_operations(
     manifest: &Manifest,
     places: &ManifestPlaces,

@@ -137,7 +137,7 @@ impl StepPlace<'_> {
             .map_or(self.command, |step| step.operation.referenced)
     }
 
-    /// Returns the place of a parameter, or of the operation if the parameter is missing.
+    /// Returns the location of a parameter, or of the operation if the parameter is missing.
     fn parameter(&self, name: &str) -> Location {
         self.step
             .and_then(|step| step.with.get(name))
@@ -318,7 +318,7 @@ fn refuse_unknown(step: &CommandStep, known: &[&str]) -> Result<(), InputFault> 
     }
 }
 
-/// Returns a parameter that must be a text and not blank.
+/// Returns a parameter that must be a string and not blank.
 fn required_text<'a>(step: &'a CommandStep, parameter: &str) -> Result<&'a str, InputFault> {
     let text = step.text(parameter).filter(|text| !text.trim().is_empty());
     text.ok_or_else(|| missing(parameter))

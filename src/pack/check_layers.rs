@@ -369,7 +369,7 @@ pub(super) fn read_texts(
 /// Checks that every placeholder is a variable of the pack or of the text.
 fn check_variables(text: &ProseText, manifest: &Manifest, faults: &mut Faults<'_>) {
     for variable in &text.variables {
-        // Placeholders of a text that lists its variables are checked when the text is parsed.
+        // Placeholders of a prose file that lists its variables are checked when the file is parsed.
         let has_own_list = text.front_matter.variables.is_some();
         let is_known = has_own_list
             || variable.name == PLACEHOLDER

@@ -63,7 +63,7 @@ impl CommandSpec {
 }
 
 impl CommandStep {
-    /// Returns a parameter that is a text; `None` if it is missing or of another type.
+    /// Returns a parameter that is a string; `None` if it is missing or of another type.
     #[must_use]
     pub fn text(&self, parameter: &str) -> Option<&str> {
         self.with.get(parameter)?.as_str()

@@ -1,4 +1,4 @@
-//! A rule in a manifest: its text, its place, and the parsed rule.
+//! A rule in a manifest: its text, its location, and the parsed rule.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::rule::{Rule, RuleFault};
 use super::rule_facts::RuleFacts;
 use crate::text::yaml::WithPlace;
 
-/// A rule and its place in the manifest. A rule that cannot be parsed never holds, and its pack does not load.
+/// A rule and its location in the manifest. A rule that cannot be parsed never holds, and its pack does not load.
 #[derive(Clone)]
 pub struct ManifestRule {
     written: WithPlace<String>,

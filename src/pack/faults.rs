@@ -1,4 +1,4 @@
-//! Collects the problems of a pack, each with its place.
+//! Collects the problems of a pack, each with its location.
 
 use serde_saphyr::Location;
 
@@ -25,17 +25,17 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds an error at a place of the manifest.
+    /// Adds an error at a location in the manifest.
     pub(super) fn add(&mut self, location: Location, message: impl Into<String>) {
         self.add_at(self.place(location), message.into());
     }
 
-    /// Adds an error at a place of any file.
+    /// Adds an error at a location in any file.
     pub(super) fn add_at(&mut self, place: Place, message: String) {
         self.push(ProblemSeverity::Error, place, message, None);
     }
 
-    /// Adds an error at a place of the manifest, with a hint.
+    /// Adds an error at a location in the manifest, with a hint.
     pub(super) fn error(
         &mut self,
         location: Location,
@@ -45,7 +45,7 @@ impl<'a> Faults<'a> {
         self.error_at(self.place(location), message, hint);
     }
 
-    /// Adds an error at a place of any file, with a hint.
+    /// Adds an error at a location in any file, with a hint.
     pub(super) fn error_at(
         &mut self,
         place: Place,
@@ -60,7 +60,7 @@ impl<'a> Faults<'a> {
         );
     }
 
-    /// Adds a warning at a place of the manifest.
+    /// Adds a warning at a location in the manifest.
     pub(super) fn warn(
         &mut self,
         location: Location,
@@ -70,7 +70,7 @@ impl<'a> Faults<'a> {
         self.warn_at(self.place(location), message, hint);
     }
 
-    /// Adds a warning at a place of any file.
+    /// Adds a warning at a location in any file.
     pub(super) fn warn_at(
         &mut self,
         place: Place,
@@ -113,7 +113,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Adds an error about a file that the manifest names: at the place of the error, or else at `location`.
+    /// Adds an error about a file that the manifest lists: at the location of the error, or else at `location`.
     pub(super) fn add_error(&mut self, location: Location, error: &Error) {
         match error.place() {
             Some(place) => self.add_at(place.clone(), error.message().to_owned()),

@@ -35,7 +35,7 @@ pub struct FrontMatter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSpec {
     pub name: String,
-    /// Set if a value is mandatory.
+    /// True if a value is mandatory.
     pub required: bool,
 }
 

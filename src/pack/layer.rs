@@ -9,7 +9,7 @@ use super::condition::ManifestRule;
 use crate::models::{CacheZone, ContextKind, Mode, RetentionClass, Tier};
 use crate::text::yaml::WithPlace;
 
-/// A slot of the prompt.
+/// A part of the prompt: its content, its condition, and how it may be shortened.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
@@ -106,7 +106,7 @@ pub enum LayerContent {
     Knowledge,
     /// The project's description.
     Project,
-    /// Artifacts, or any other named texts.
+    /// Context items that are artifacts, or any other named content.
     Artifacts,
     /// Context items that are files of the project.
     Files,
@@ -161,7 +161,7 @@ impl Layer {
         self.placed_files().map(|(file, _)| file)
     }
 
-    /// Returns the files of the layer, each with its place in the manifest.
+    /// Returns the files of the layer, each with its location in the manifest.
     pub(super) fn placed_files(&self) -> impl Iterator<Item = (&str, serde_saphyr::Location)> {
         let direct = [&self.text, &self.user, &self.assistant]
             .into_iter()

@@ -158,7 +158,7 @@ fn operation_or_none<'de, D: Deserializer<'de>>(
         .map_err(|error| de::Error::custom(error.message()))
 }
 
-/// A mode of the process.
+/// Definition of a mode in `pack.yaml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeSpec {
@@ -176,7 +176,7 @@ pub struct ModeSpec {
     /// Verdicts that a reply may have.
     #[serde(default)]
     pub verdicts: Vec<ReviewResult>,
-    /// Set if a reply must have a verdict.
+    /// True if a reply must have a verdict.
     #[serde(default)]
     pub verdict_required: bool,
     /// Markers of the pack that a reply must have.
@@ -185,7 +185,7 @@ pub struct ModeSpec {
     /// Condition for leaving the mode.
     #[serde(default)]
     pub gate: Option<ManifestRule>,
-    /// Set if the user must approve before the mode begins.
+    /// True if the user must approve before the mode begins.
     #[serde(default)]
     pub approval: bool,
     /// Operation results of the previous mode after which the user must approve this mode, even with `--auto`.
@@ -200,7 +200,7 @@ pub struct ModeSpec {
     /// True if several agents may review in parallel; the most severe verdict wins.
     #[serde(default)]
     pub panel: bool,
-    /// Set if each task may be done in a separate turn.
+    /// True if each task may be done in a separate turn.
     #[serde(default)]
     pub by_task: bool,
     /// Default request of a turn; `None` for the session's request.
@@ -214,7 +214,7 @@ pub struct ModeSpec {
     /// reply claims, unless the claimed one is worse.
     #[serde(default)]
     pub evidence: IndexMap<OperationId, IndexMap<StepOutcome, TurnResult>>,
-    /// Set if a reply reports the status of tasks.
+    /// True if a reply reports the status of tasks.
     #[serde(default)]
     pub task_status: bool,
     /// Patterns of session artifacts that the prompt includes; `*` matches any name.

@@ -69,27 +69,27 @@ pub(super) struct ModePlaces {
 }
 
 impl ManifestPlaces {
-    /// Reads the places of a manifest that was already parsed without an error.
+    /// Reads the locations in a manifest that was already parsed without an error.
     pub(super) fn read(prose: &Prose) -> Self {
         yaml::read(&prose.text, &prose.origin, 1, ErrorKind::PackInvalid).unwrap_or_default()
     }
 
-    /// Returns the places of an action.
+    /// Returns the locations of the parts of the action with this name.
     pub(super) fn action(&self, name: &str) -> Option<&ActionPlaces> {
         self.actions.get(name)
     }
 
-    /// Returns the places of a command.
+    /// Returns the locations of the parts of the command with this name.
     pub(super) fn command(&self, name: &str) -> Option<&CommandPlaces> {
         self.commands.get(name)
     }
 
-    /// Returns the places of a mode.
+    /// Returns the locations of the parts of the mode with this name.
     pub(super) fn mode(&self, mode: &Mode) -> Option<&ModePlaces> {
         self.modes.get(mode.as_str())
     }
 
-    /// Returns the operations that modes and actions name, each with its place.
+    /// Returns the operations that modes and actions use, each with its location.
     pub(super) fn operations(&self) -> Vec<(OperationId, OperationRole, Location)> {
         let modes = self.modes.values();
         let before = modes

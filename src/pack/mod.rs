@@ -157,8 +157,8 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// `NameInvalid` if the name is not valid, `PackNotFound` with the places searched, `PackInvalid` with every error
-    /// and its place.
+    /// `NameInvalid` if the name is not valid, `PackNotFound` with the paths searched, `PackInvalid` with every error
+    /// and its location.
     pub fn load(name: &str, places: &SearchPath) -> Result<Self> {
         Self::check(name, places)?.into_pack()
     }
@@ -169,7 +169,7 @@ impl Pack {
     ///
     /// # Errors
     ///
-    /// `NameInvalid` if the name is not valid, `PackNotFound` with the places searched. Problems of the pack are in the
+    /// `NameInvalid` if the name is not valid, `PackNotFound` with the paths searched. Problems of the pack are in the
     /// report.
     pub fn check(name: &str, places: &SearchPath) -> Result<PackReport> {
         // The name becomes part of a path, so it is validated before any file is read.
@@ -245,7 +245,7 @@ impl Pack {
             .collect()
     }
 
-    /// Loads the pack again from the same place.
+    /// Loads the pack again from the same location.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl Pack {
         }
     }
 
-    /// Reads the prose files of the pack's folder that no layer names. Unreadable ones are skipped.
+    /// Reads the prose files of the pack's folder that no layer uses. Unreadable ones are skipped.
     #[must_use]
     pub fn other_texts(&self) -> BTreeMap<String, ProseText> {
         let folder = format!("packs/{}", self.name);

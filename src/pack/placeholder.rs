@@ -13,7 +13,7 @@ pub enum Token<'a> {
     Variable(&'a str, usize),
 }
 
-/// Returns the tokens of a text, in order. `\{{NAME}}` is the text `{{NAME}}`.
+/// Returns the tokens of a template, in order. The escaped `\{{NAME}}` is the literal text `{{NAME}}`.
 pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut from = 0;
     let mut pending: Option<Token<'_>> = None;
@@ -85,7 +85,7 @@ pub(super) struct StrayPlaceholder<'a> {
     pub(super) name: &'a str,
     /// Text between the braces.
     pub(super) inner: &'a str,
-    /// Set if `}}` follows on the same line.
+    /// True if `}}` follows on the same line.
     pub(super) is_closed: bool,
     /// Offset of the `{{`.
     pub(super) offset: usize,

@@ -1,4 +1,4 @@
-//! Problems of a pack, each with its place and a hint.
+//! Problems of a pack, each with its location and a hint.
 
 use std::fmt;
 
@@ -53,12 +53,12 @@ pub struct PackReport {
     pub pack: Option<Pack>,
     /// All problems, in the order in which they were found.
     pub problems: Vec<PackProblem>,
-    /// Each place at which the manifest names an operation. A registry, such as
+    /// Each location at which the manifest uses an operation. A registry, such as
     /// [`Operations::shipped`](crate::ops::Operations::shipped) in builds with `run`, knows which of them exist.
     pub operations: Vec<NamedOperation>,
 }
 
-/// A place at which a manifest names an operation.
+/// A location at which a manifest uses an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedOperation {
     #[expect(missing_docs, reason = "the type says it all")]

@@ -26,7 +26,7 @@ impl Pack {
     /// # Errors
     ///
     /// `TemplateNotFound` for a folder without a usable file, `FileUnusable` for a file that cannot be read, and
-    /// `TemplateInvalid` with the place, for one with broken front matter.
+    /// `TemplateInvalid` with the location, for one with broken front matter.
     pub fn from_prompts(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let mut texts = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Rules for conditions in packs: a small expression language without side effects.
 //!
 //! `depth == 0`, `status("theme") == "complete"`, `xml_reliability == "low" or model contains "gemini"`. Evaluation
-//! never fails: if a fact is unknown, or if a number is compared with a text, only `!=` holds. A fact alone holds if it is
+//! never fails: if a fact is unknown, or if a number is compared with a string, only `!=` holds. A fact alone holds if it is
 //! known and not `false`.
 
 use std::fmt;
@@ -84,7 +84,7 @@ impl Rule {
         conjuncts
     }
 
-    /// Returns the text that the rule requires of a fact; `None` if the rule is not a single `==` with a text.
+    /// Returns the string that the rule requires of a fact; `None` if the rule is not a single `==` with a string.
     #[must_use]
     pub fn required_value(&self) -> Option<RequiredValue<'_>> {
         let RuleNode::Compare(left, RuleOperator::Equal, right) = &self.0 else {
@@ -194,11 +194,11 @@ pub(super) enum FactDomain {
     Unknown,
     /// Any value.
     Anything,
-    /// A value from the caller: a number if it can be parsed as one, or else a text.
+    /// A value from the caller: a number if it can be parsed as one, or else a string.
     Supplied,
     /// A whole number within bounds.
     Number(f64, f64),
-    /// One of some texts.
+    /// One of several strings.
     OneOf(Vec<String>),
 }
 
@@ -208,7 +208,7 @@ impl FactDomain {
         Self::Number(min, max)
     }
 
-    /// Returns a domain of texts.
+    /// Returns a domain of strings.
     pub(super) fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Self::OneOf(texts.into_iter().map(str::to_owned).collect())
     }
@@ -254,7 +254,7 @@ impl FactDomain {
 }
 
 /// Satisfiability of a rule. The analysis is approximate: a rule reported as impossible never holds, but a rule
-/// reported as possible may be impossible, too.
+/// reported as possible may also be impossible.
 pub(super) struct RuleReach {
     /// False if the rule can never hold.
     pub(super) can_hold: bool,

@@ -8,15 +8,14 @@ pub struct RuleFacts(BTreeMap<String, FactValue>);
 
 /// Value of a fact.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it all")]
 pub enum FactValue {
-    /// A number.
     Number(f64),
-    /// A text.
     Text(String),
 }
 
 impl FactValue {
-    /// Parses a value: a finite number, or else a text.
+    /// Parses a value: a finite number, or else a string.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.parse::<f64>() {

@@ -23,7 +23,7 @@ const COMPLETED: &str = "completed";
 /// Keys of a state document that are not sections with fields.
 const RESERVED_SECTIONS: [&str; 4] = ["artifacts", "history", "knowledge", "mode"];
 
-/// Format of `state.yaml`, with the places of its parts.
+/// Format of `state.yaml`, with the locations of its parts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StateFile {
@@ -34,7 +34,7 @@ struct StateFile {
     modes: IndexMap<Mode, WithPlace<SectionVisibility>>,
 }
 
-/// Format of `artifacts.yaml`, with the places of its parts.
+/// Format of `artifacts.yaml`, with the locations of its parts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArtifactsFile {
@@ -169,7 +169,7 @@ fn without_places<K: std::hash::Hash + Eq, V>(map: IndexMap<K, WithPlace<V>>) ->
         .collect()
 }
 
-/// Checks the parts of one file and adds problems at their places.
+/// Checks the parts of one file and adds problems at their locations.
 struct FileChecker<'a, 'f, 'p> {
     prose: &'a Prose,
     faults: &'f mut Faults<'p>,

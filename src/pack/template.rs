@@ -35,7 +35,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// `TemplateInvalid` with the place, for front matter that is broken or contradicts the file name, and for
+    /// `TemplateInvalid` with the location, for front matter that is broken or contradicts the file name, and for
     /// placeholders that a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
         let (agent, mode) = split_name(name).ok_or_else(|| {

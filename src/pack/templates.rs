@@ -1,4 +1,4 @@
-//! Finds system templates: first the agent's template at every place, then BASE at every place.
+//! Finds system templates: first the agent's template in every search location, then BASE in every search location.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use super::template::Template;
 use crate::error::{Error, ErrorKind, Result};
 use crate::models::{AgentName, Mode};
 
-/// Folder of system templates at every place.
+/// Folder of system templates in every search location.
 const TEMPLATE_FOLDER: &str = "templates/system";
 
 /// Finds system templates and caches them. Can be shared between threads.
@@ -23,9 +23,9 @@ pub struct Templates {
 pub struct FoundTemplate {
     /// First template found.
     pub template: Template,
-    /// All places that were searched, in order; the last one has the template.
+    /// All paths that were searched, in order; the last one has the template.
     pub searched: Vec<String>,
-    /// Set if BASE is used because the agent has no template.
+    /// True if BASE is used because the agent has no template.
     pub fallback: bool,
     /// BASE template of the project that is hidden by an agent's template from another owner.
     pub shadowed: Option<String>,
@@ -40,7 +40,7 @@ pub struct ListedTemplate {
     pub owner: ProseOwner,
     /// Location, for display.
     pub origin: String,
-    /// Set if it takes precedence over the others with this name.
+    /// True if it takes precedence over the others with this name.
     pub active: bool,
     /// Template, or the error of reading it.
     pub template: Result<Template>,
@@ -69,7 +69,7 @@ impl Templates {
     ///
     /// # Errors
     ///
-    /// `TemplateNotFound` with all places searched, in order; `TemplateInvalid` or `FileUnusable` for a file that exists
+    /// `TemplateNotFound` with all paths searched, in order; `TemplateInvalid` or `FileUnusable` for a file that exists
     /// and cannot be used.
     pub fn find(&self, agent: &AgentName, mode: &Mode) -> Result<Arc<FoundTemplate>> {
         let key = (agent.file_stem(), mode.clone());
@@ -105,7 +105,7 @@ impl Templates {
             .clear();
     }
 
-    /// Returns all template files at all places, sorted by name and then by precedence.
+    /// Returns all template files in all search locations, sorted by name and then by precedence.
     #[must_use]
     pub fn list(&self) -> Vec<ListedTemplate> {
         let mut listing = Vec::new();

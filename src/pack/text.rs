@@ -7,7 +7,7 @@ use super::placeholder::{Token, tokens};
 use super::search_path::{Prose, ProseOwner};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Maximum number of variables of a text.
+/// Maximum number of variables of a prose file.
 const MAX_VARIABLES: usize = 100;
 
 /// A parsed prose file.
@@ -25,7 +25,7 @@ pub struct ProseText {
     pub file: String,
     /// Offset of the body in the file.
     body_start: usize,
-    /// Set if the body has no placeholder, not even an escaped one.
+    /// True if the body has no placeholder, not even an escaped one.
     is_plain: bool,
     /// Variables in order of first use, or those of the front matter if it lists any.
     pub variables: Vec<VariableSpec>,
@@ -36,7 +36,7 @@ impl ProseText {
     ///
     /// # Errors
     ///
-    /// `TemplateInvalid` with the place, for broken front matter, for a file without prose, and for placeholders that
+    /// `TemplateInvalid` with the location, for broken front matter, for a file without prose, and for placeholders that
     /// a `variables` list does not name.
     pub fn read(name: &str, prose: &Prose) -> Result<Self> {
         let split = front_matter::split_file(&prose.text, &prose.origin)?;
@@ -83,7 +83,7 @@ impl ProseText {
             .unwrap_or_default()
     }
 
-    /// Converts an offset in the body to a place in the file.
+    /// Converts an offset in the body to a location in the file.
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
         Place::at_offset(self.origin.clone(), &self.file, self.body_start + offset)
