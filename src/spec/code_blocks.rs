@@ -29,7 +29,7 @@ const API_LANGUAGES: [&str; 5] = ["openapi", "asyncapi", "graphql", "proto", "pr
 const API_KEYS: [&str; 3] = ["openapi", "asyncapi", "swagger"];
 
 impl DesignElements {
-    /// Finds the design elements in some lines of a text, and adds the faults of their code blocks.
+    /// Finds the design elements in some lines of a document, and adds the faults of their code blocks.
     pub(super) fn find(text: &str, lines: &[MarkdownLine<'_>], faults: &mut Vec<Fault>) -> Self {
         let mut design = Self::default();
         let mut open: Option<(&MarkdownLine<'_>, &str, usize)> = None;

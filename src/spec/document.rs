@@ -128,7 +128,7 @@ impl Spec {
         }
     }
 
-    /// Returns the scenarios of a requirement: those that follow it or name it, and those that do
+    /// Returns the scenarios of a requirement: those that follow it or mention it, and those that do
     /// not belong to any requirement.
     #[must_use]
     pub fn scenarios_of(&self, requirement: &str) -> Vec<&Scenario> {

@@ -136,7 +136,7 @@ fn shorten_title(text: &str) -> String {
 /// A section of a report that may be a finding, depending on its id and items.
 struct FindingSection {
     finding: WrittenFinding,
-    /// Set if the section is a finding even without a severity item.
+    /// True if the section is a finding even without a severity item.
     is_certain: bool,
     /// Item that the next line may continue.
     open: Option<FindingItem>,
@@ -258,7 +258,7 @@ fn append(field: &mut Option<String>, text: &str) {
     }
 }
 
-/// Returns true for a text that reports nothing: `None.`, `No findings`, `-`.
+/// Returns true for a string that reports nothing: `None.`, `No findings`, `-`.
 fn says_none(text: &str) -> bool {
     let word = text
         .trim_matches(|c: char| !c.is_alphanumeric())

@@ -184,7 +184,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.find('>') == Some(text.len() - 1)
 }
 
-/// Returns at most 60 characters of a text, with `…` if it is longer.
+/// Returns at most 60 characters of a string, with `…` if it is longer.
 pub(super) fn shorten(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {

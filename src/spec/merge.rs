@@ -68,7 +68,7 @@ impl<'a> SpecVersion<'a> {
 ///
 /// # Errors
 ///
-/// Returns all conflicts, each with its three texts. A result that fails [`check_spec`] is also a conflict.
+/// Returns all conflicts, each with the text of all three versions. A result that fails [`check_spec`] is also a conflict.
 pub fn merge(
     base: Option<&str>,
     current: Option<&str>,
@@ -217,7 +217,7 @@ struct SpecMerge<'a> {
     base: SpecVersion<'a>,
     current: SpecVersion<'a>,
     wanted: SpecVersion<'a>,
-    /// Set if both sides created the spec independently.
+    /// True if both sides created the spec independently.
     is_added_twice: bool,
     conflicts: Vec<SpecConflict>,
 }

@@ -61,7 +61,7 @@ impl Fault {
     }
 }
 
-/// Returns true if a text is a valid spec id, which also names its file: at most 64 lower-case
+/// Returns true if a string is a valid spec id, which also names its file: at most 64 lower-case
 /// letters, digits and `-`.
 #[must_use]
 pub fn is_spec_id(text: &str) -> bool {
@@ -69,7 +69,7 @@ pub fn is_spec_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= 64 && !text.starts_with('-') && text.bytes().all(is_allowed)
 }
 
-/// Returns true if a text is a requirement id, such as `R1`.
+/// Returns true if a string is a requirement id, such as `R1`.
 fn is_requirement_id(text: &str) -> bool {
     text.strip_prefix('R').is_some_and(|number| {
         !number.starts_with('0') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())

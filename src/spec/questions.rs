@@ -27,7 +27,7 @@ pub fn open_questions(proposal: &str) -> Vec<String> {
     items
 }
 
-/// Returns the questions in a text: list items that contain one, or else sentences.
+/// Returns the questions in a message: list items that contain one, or else sentences.
 #[must_use]
 pub fn asked_questions(text: &str) -> Vec<String> {
     let lines = markdown_lines(text, 1);
@@ -112,7 +112,7 @@ fn without_formatting(text: &str) -> &str {
     text.trim_end_matches(['*', '_', '`', '"', ' ', '.'])
 }
 
-/// Splits a text into sentences, each with its final punctuation. Punctuation in code spans is
+/// Splits a string into sentences, each with its final punctuation. Punctuation in code spans is
 /// ignored.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;

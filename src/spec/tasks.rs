@@ -16,11 +16,11 @@ pub struct Task {
     pub id: String,
     /// Text after the number.
     pub text: String,
-    /// Set if the checkbox is ticked.
+    /// True if the checkbox is ticked.
     pub done: bool,
-    /// Files that the task names.
+    /// Files that the task lists.
     pub files: Vec<String>,
-    /// Requirements that the task names, such as `add-login#R1`.
+    /// Requirements that the task lists, such as `add-login#R1`.
     pub specs: Vec<String>,
     /// Numbers of the tasks that must be done first.
     pub depends: Vec<String>,
