@@ -23,11 +23,11 @@ pub(super) struct PromptBlock<'a> {
     pub(super) source: String,
     /// Variants from shortest to longest. The last one, for the model's tier, is preferred.
     pub(super) variants: Vec<BlockVariant<'a>>,
-    /// Set if the block follows another block of the same layer.
+    /// True if the block follows another block of the same layer.
     pub(super) is_continuation: bool,
-    /// Set if the text comes from the pack, so that it needs no escaping.
+    /// True if the text comes from the pack, so that it needs no escaping.
     pub(super) is_pack_text: bool,
-    /// Set if the user named the block, so that it must not be omitted.
+    /// True if the user named the block, so that it must not be omitted.
     pub(super) is_named: bool,
 }
 

@@ -146,7 +146,7 @@ impl<'a> Delimiters<'a> {
     }
 }
 
-/// Returns true if a text starts with a name, ignoring case and invisible characters.
+/// Returns true if a string starts with a name, ignoring case and invisible characters.
 fn starts_with_name(text: &str, name: &str) -> bool {
     let mut seen = text.chars().filter(|c| !is_invisible(*c));
     name.chars().all(|c| {

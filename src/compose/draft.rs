@@ -142,7 +142,7 @@ pub(super) struct FittedPrompt<'a> {
     entries: Vec<PromptEntry<'a>>,
     delimiters: Delimiters<'a>,
     fit: FitOutcome,
-    /// Set if tokens were counted; otherwise the size in bytes already proved that everything fits.
+    /// True if tokens were counted; otherwise the size in bytes already proved that everything fits.
     is_counted: bool,
     window: TokenWindow,
     count: CountKind,

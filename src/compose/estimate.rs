@@ -4,7 +4,7 @@
 /// estimated. A test compares estimates with o200k counts.
 pub(super) const ESTIMATE_MARGIN: f64 = 1.6;
 
-/// Estimates the o200k tokens of a text; never more than its bytes.
+/// Estimates the o200k tokens of a string; never more than its bytes.
 pub(super) fn estimate_tokens(text: &str) -> u64 {
     let mut tenths = 0;
     let mut run = CharRun {

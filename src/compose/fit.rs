@@ -34,11 +34,11 @@ pub(super) struct FitBounds<'a> {
     pub(super) hysteresis: Option<u8>,
 }
 
-/// Result of a fit.
+/// Variants and items that were chosen so that the prompt fits.
 pub(super) struct FitOutcome {
     /// Tokens of all entries together.
     pub(super) used: u64,
-    /// Set if anything was shortened or omitted for lack of tokens.
+    /// True if anything was shortened or omitted for lack of tokens.
     pub(super) is_cut: bool,
     /// Results by entry, in the same order.
     pub(super) entry_fits: Vec<EntryFit>,

@@ -195,7 +195,7 @@ struct LayerFiller<'a, 'f> {
     delimiters: &'f Delimiters<'f>,
     facts: RuleFacts,
     variables: Vec<VariableUse>,
-    /// Set if missing values were already logged.
+    /// True if missing values were already logged.
     has_warned: bool,
 }
 
@@ -334,7 +334,7 @@ impl<'a> LayerFiller<'a, '_> {
         )))
     }
 
-    /// Fills the instructions: the text of the request, followed by the pack's texts for the mode.
+    /// Fills the instructions: the text of the request, followed by the pack's prose for the mode.
     fn fill_instructions(
         &mut self,
         layer: &'a Layer,
@@ -361,7 +361,7 @@ impl<'a> LayerFiller<'a, '_> {
         )))
     }
 
-    /// Returns the texts that a layer adds in the current mode.
+    /// Returns the prose files that a layer adds in the current mode.
     fn added_texts(&self, layer: &Layer, tier: Tier) -> Vec<&'a ProseText> {
         let Some(mode) = self.inputs.mode else {
             return Vec::new();
@@ -382,7 +382,7 @@ impl<'a> LayerFiller<'a, '_> {
         let Some((text, origin)) = self.compose_prose(layer, request, self.tier)? else {
             return Ok(None);
         };
-        // A layer that is empty at this tier is empty at smaller tiers, too.
+        // A layer that is empty at this tier is also empty at smaller tiers.
         let has_text = !text.is_empty();
         let variant = BlockVariant {
             tier: self.tier,
@@ -767,7 +767,7 @@ pub(super) fn fill_layer_text(
         .map(|(text, _)| text.into_owned()))
 }
 
-/// Returns a text with its placeholders filled.
+/// Returns the body of a prose file with its placeholders filled.
 pub(super) fn render_text(
     pack: &Pack,
     text: &ProseText,

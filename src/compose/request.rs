@@ -42,7 +42,7 @@ pub struct PromptRequest {
     pub max_bytes: usize,
     /// Agent that the prompt is for.
     pub agent: Option<AgentName>,
-    /// Set if that agent can read and edit files by itself.
+    /// True if that agent can read and edit files by itself.
     pub has_tools: bool,
     /// Model that the prompt is for; without one the prompt has no token budget.
     pub model: Option<ModelSpec>,
@@ -71,9 +71,9 @@ pub struct SourcedItem {
     pub item: ContextItem,
     /// Origin, as shown in reports.
     pub source: String,
-    /// Set if the text comes from the pack, so that headings in it are not escaped.
+    /// True if the text comes from the pack, so that headings in it are not escaped.
     pub own: bool,
-    /// Set if the user named the item. If such an item does not fit, composing fails; other items may be omitted.
+    /// True if the user named the item. If such an item does not fit, composing fails; other items may be omitted.
     pub named: bool,
 }
 

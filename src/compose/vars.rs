@@ -23,7 +23,7 @@ pub const TURN_VARIABLES: [&str; 2] = [NONCE, VERDICTS];
 /// Opening tag of a verdict, as the pack's text writes it.
 const REVIEW_TAG: &str = "<review>";
 
-/// Values for the placeholders of one text, and the nonce for its `<review>` tags.
+/// Values for the placeholders of one prose file, and the nonce for its `<review>` tags.
 #[derive(Clone, Copy)]
 pub(super) struct PlaceholderValues<'a> {
     /// Values of the request.
@@ -70,7 +70,7 @@ impl<'a> PlaceholderValues<'a> {
     }
 }
 
-/// Returns a text of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows verdicts
+/// Returns prose of the pack with the nonce of the turn in every `<review>` tag, so that the prompt shows verdicts
 /// in the only valid form.
 pub(super) fn with_nonce<'t>(text: &'t str, nonce: Option<&Nonce>) -> Cow<'t, str> {
     match nonce {
@@ -102,12 +102,12 @@ pub struct VariableUse {
     pub name: String,
     /// Size of its value in bytes; `None` without a value.
     pub bytes: Option<usize>,
-    /// Set if the template needs a value.
+    /// True if the template needs a value.
     pub required: bool,
 }
 
-/// Replaces every placeholder of a text. A placeholder without a value is replaced by a visible notice, and a warning is
-/// logged.
+/// Replaces every placeholder of a template. A placeholder without a value is replaced by a visible notice, and a
+/// warning is logged.
 #[must_use]
 pub fn inject_variables(template: &str, context: &Variables) -> String {
     let tags = closing_tags(template);
@@ -132,7 +132,7 @@ pub fn inject_variables(template: &str, context: &Variables) -> String {
 ///
 /// # Errors
 ///
-/// `MissingVariable` with all missing variables and the place of the first, if the policy is [`MissingVariable::Error`].
+/// `MissingVariable` with all missing variables and the location of the first, if the policy is [`MissingVariable::Error`].
 pub(super) fn fill_placeholders(
     template: &ProseText,
     values: PlaceholderValues<'_>,
@@ -198,7 +198,7 @@ fn closing_tags(template: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Returns the tag name at the start of a text; may be empty.
+/// Returns the tag name at the start of a string; may be empty.
 fn tag_name(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '.' | ':'));
     &text[..end.unwrap_or(text.len())]
