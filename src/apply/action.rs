@@ -48,7 +48,7 @@ pub(super) fn permit_action(pack: &Pack, mode: &Mode, action: &Action) -> Result
     Ok(effect(target, content))
 }
 
-/// Returns the parameters of the operation. A parameter that the action omits is omitted, too.
+/// Returns the parameters of the operation. A parameter that the action omits is not passed.
 fn operation_input(used: &ActionUse, action: &Action) -> Map<String, Value> {
     used.with
         .iter()

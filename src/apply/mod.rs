@@ -356,7 +356,7 @@ pub enum NextStep {
     },
     /// The session has ended.
     Over {
-        /// Set if the session reached its goal.
+        /// True if the session reached its goal.
         done: bool,
     },
 }
