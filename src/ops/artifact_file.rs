@@ -17,7 +17,7 @@ use crate::text::markdown::{LineKind, markdown_lines};
 /// Level of the headings of fields.
 const FIELD_LEVEL: usize = 2;
 
-/// Returns the texts of the fields that a file has. A field without text is not included.
+/// Returns the values of the fields that a file has. Empty fields are not included.
 #[must_use]
 pub fn read_artifact(spec: &ArtifactSpec, text: &str) -> IndexMap<String, String> {
     let mut fields = IndexMap::new();
@@ -34,7 +34,7 @@ pub fn read_artifact(spec: &ArtifactSpec, text: &str) -> IndexMap<String, String
     fields
 }
 
-/// Writes texts of fields into the file of an artifact. An empty text removes the section of the field, and a file without
+/// Writes values of fields into the file of an artifact. An empty value removes the section of the field, and a file without
 /// other content is removed.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ fn new_file(key: &str, spec: &ArtifactSpec) -> String {
     format!("---\nartifact: {key}\n---\n\n# {}\n", spec.title)
 }
 
-/// Returns a file with new texts for some of its fields; `current` is the file as it is, if it exists. An empty text
+/// Returns a file with new values for some of its fields; `current` is the file as it is, if it exists. An empty value
 /// removes the section of the field.
 ///
 /// # Errors
@@ -194,7 +194,7 @@ fn split_sections(text: &str) -> Vec<FileSection<'_>> {
         .collect()
 }
 
-/// Returns the field that a heading names.
+/// Returns the field with the title of a heading; `None` if there is no such field.
 fn find_field<'s>(spec: &'s ArtifactSpec, title: &str) -> Option<&'s str> {
     let wanted = heading_key(title);
     spec.fields

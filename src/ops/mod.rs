@@ -1,7 +1,7 @@
 //! Operations that packs call by name, such as `checks.run` and `git.diff`, and access to project files and to git.
 //!
 //! [`Operations`] is the registry. A program adds its own operations to the shipped ones;
-//! `examples/custom_operation.rs` shows one that a pack names and an agent requests.
+//! `examples/custom_operation.rs` shows one that a pack uses and an agent requests.
 //!
 //! ```
 //! use agentd::ops::Operations;

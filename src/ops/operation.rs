@@ -20,7 +20,7 @@ pub trait Operation {
     }
 }
 
-/// An operation that a mode names under `before`: it collects context for the prompt, and may refuse the turn.
+/// An operation that a mode lists under `before`: it collects context for the prompt, and may refuse the turn.
 pub trait Inspect: Operation {
     /// Inspects the site before a turn.
     ///
@@ -39,7 +39,7 @@ pub trait Inspect: Operation {
     }
 }
 
-/// An operation that a mode names under `after` or `finish`: it runs after a turn.
+/// An operation that a mode lists under `after` or `finish`: it runs after a turn.
 ///
 /// Its steps are recorded before they are run, and are run again after a crash. [`Act::run`] must therefore be
 /// idempotent: it detects the work of an interrupted run, and does not repeat it.

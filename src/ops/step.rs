@@ -78,7 +78,7 @@ impl Step {
         }
     }
 
-    /// Returns a step that updates a text: applies a diff, or replaces the whole text and keeps its line endings.
+    /// Returns a step that updates a file: applies a diff, or replaces the whole content and keeps its line endings.
     ///
     /// The step is refused if `current` does not have the hash `before`, or if the diff does not apply.
     pub(super) fn updating(effect: Effect, current: Option<&str>, before: Option<BlobId>) -> Self {

@@ -223,7 +223,7 @@ pub(in crate::ops) fn has_target(makefile: &str, target: &str) -> bool {
         let Some((targets, rest)) = line.split_once(':') else {
             return false;
         };
-        // Recipes, comments and variables may contain a colon, too.
+        // Recipes, comments and variables may also contain a colon.
         let is_other =
             line.starts_with(['\t', '#']) || targets.contains('=') || rest.starts_with('=');
         !is_other && targets.split_whitespace().any(|word| word == target)

@@ -1,4 +1,4 @@
-//! Applies unified diffs to a text. If one hunk does not apply, none is applied.
+//! Applies unified diffs to a string. If one hunk does not apply, none is applied.
 
 use diffy::{Line, Patch};
 use memchr::memmem;
@@ -9,8 +9,8 @@ const MAX_HUNKS: usize = 1_000;
 /// Path in a diff header for a file that does not exist.
 const DEV_NULL: &str = "/dev/null";
 
-/// Applies a diff to a text. Returns `None` if the diff removes the file. The error is the reason why the diff does not
-/// apply.
+/// Applies a diff to the content of a file. Returns `None` if the diff removes the file. The error is the reason why the
+/// diff does not apply.
 ///
 /// A hunk is placed by its lines, which must occur exactly once. The line numbers in its header are ignored: models
 /// rarely get them right, and a wrong number would move a hunk to the nearest similar lines.
@@ -223,7 +223,7 @@ impl LineEndings {
     }
 }
 
-/// Returns a text with the line endings of the text that it replaces.
+/// Returns new content with the line endings of the content that it replaces.
 pub(in crate::ops) fn with_line_endings_of(before: &str, text: &str) -> String {
     let endings = LineEndings::detect(before);
     endings.restore(&endings.normalize(text))

@@ -18,7 +18,7 @@ use crate::text::glob::matches_path;
 /// Maximum size of a stored snapshot, in bytes.
 const MAX_SNAPSHOT_BYTES: u64 = 1 << 30;
 
-/// Maximum size of a `.git` file, which only names a folder, in bytes.
+/// Maximum size of a `.git` file, which only points to a folder, in bytes.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
 
 /// Entries of a `.git` folder through which an agent could switch branches or make git run programs.
@@ -99,7 +99,7 @@ impl TreeSnapshot {
 
             match listed {
                 Err(cause) if folder == root => return Err(unlisted(root, cause)),
-                // A folder that was made unreadable has changed, too.
+                // A folder that was made unreadable has also changed.
                 Err(_) => stamp_all(root, &folder, &mut stamps),
                 Ok(()) => {}
             }
@@ -232,7 +232,7 @@ fn list(folder: &Path, mut take: impl FnMut(PathBuf, Metadata)) -> io::Result<()
 }
 
 /// Returns the git folders of a project: `.git` at its root or in the nearest parent folder. If `.git` is the file of a
-/// linked worktree, returns that file, the git folder that it names, and the common git folder of the repository.
+/// linked worktree, returns that file, the git folder that it points to, and the common git folder of the repository.
 pub(in crate::ops) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some(git) = root
         .ancestors()

@@ -220,7 +220,7 @@ impl RepositoryFolders {
                     return Err(failed(format!(
                         "cannot disable `{shown}` in the repository's configuration: the name contains `=`"
                     ))
-                    .with_hint("rename the filter"));
+                    .with_hint("rename the filter in the git configuration and in .gitattributes"));
                 }
                 guarded.settings.push(join_bytes(name, b"="));
             }

@@ -572,7 +572,7 @@ impl<'a> ComparedTrees<'a> {
         }
     }
 
-    /// Returns the sizes of all objects that the records name.
+    /// Returns the sizes of all objects in the records.
     fn sizes(&self) -> Result<Sizes> {
         let ids = self.records.iter().flat_map(|record| &record.ids);
         let input: String = ids.map(|id| format!("{id}\n")).collect();

@@ -154,7 +154,7 @@ impl Repository {
         if let Some(current) = current.filter(|current| current.is_head) {
             if current.commit != target.commit {
                 let message = format!("`{into}` got new commits during the merge");
-                return Err(failed(message).with_hint("try again"));
+                return Err(failed(message).with_hint("run the same command again"));
             }
             return self.fast_forward(&target.commit, commit);
         }
@@ -365,7 +365,7 @@ impl Repository {
         self.merge_trees(bases, &ours.commit, &theirs.commit, &[])
     }
 
-    /// Merges two commits into a tree, in a temporary repository. Files in `resolutions` get these texts instead of
+    /// Merges two commits into a tree, in a temporary repository. Files in `resolutions` get this content instead of
     /// git's merge result.
     fn merge_trees(
         &self,
@@ -428,7 +428,7 @@ impl Repository {
 }
 
 impl Worktree {
-    /// Merges another branch into the branch of the worktree. Files in `ours` get these texts instead of git's merge
+    /// Merges another branch into the branch of the worktree. Files in `ours` get this content instead of git's merge
     /// result.
     ///
     /// # Errors

@@ -459,7 +459,7 @@ impl Worktree {
 
     /// Restores the file `commondir` in the worktree's git folder.
     ///
-    /// Git reads branches and objects from the folder that this file names, and an agent could have changed it to a
+    /// Git reads branches and objects from the folder that this file points to, and an agent could have changed it to a
     /// repository under its control.
     #[expect(
         clippy::disallowed_methods,

@@ -96,7 +96,7 @@ pub(super) fn find_artifact<'a>(
     })
 }
 
-/// Requested fields: the texts of known ones, and the names of others.
+/// Requested fields: the values of known ones, and the names of others.
 struct RequestedFields {
     texts: IndexMap<String, String>,
     unknown: Vec<String>,
@@ -140,7 +140,7 @@ struct MergedFields {
     conflicts: Vec<String>,
 }
 
-/// Merges the requested texts with the file. `record` is the content at the last turn.
+/// Merges the requested values with the file. `record` is the content at the last turn.
 fn merge_fields(
     record: &ArtifactRecord,
     in_file: &IndexMap<String, String>,

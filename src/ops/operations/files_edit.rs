@@ -11,7 +11,7 @@ use crate::store::blob_id;
 /// Reason for refusing to change an existing file that the prompt did not show.
 const NOT_SHOWN: &str = "the file exists, but the prompt did not show it; show it with --file";
 
-/// Reason for refusing to replace a file with a text that omits lines.
+/// Reason for refusing to replace a file with content that omits lines.
 const LINES_OMITTED: &str = "the new text has a placeholder for omitted lines";
 
 /// Phrases that agents write in place of omitted lines.
@@ -121,7 +121,7 @@ fn remove_code_fence(effect: Effect) -> Effect {
     }
 }
 
-/// Returns the content of a text that is one fenced code block; `None` for any other text.
+/// Returns the content of a string that consists of one fenced code block; `None` for any other string.
 fn fenced_content(text: &str) -> Option<&str> {
     let (first, rest) = text.trim_start_matches('\n').split_once('\n')?;
     let inner = rest.trim_end().strip_suffix("```")?;

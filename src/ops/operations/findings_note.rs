@@ -39,7 +39,7 @@ pub fn noted(findings: &[Finding]) -> StepResult {
         .with_outcome(findings_result(findings), text)
 }
 
-/// Sets `place_found` of each finding that names a file: true if the project or the session's folder has that line.
+/// Sets `place_found` of each finding that has a file: true if the project or the session's folder has that line.
 pub fn find_places(site: &Site<'_>, findings: &mut [Finding]) {
     for finding in findings {
         let Some(file) = &finding.file else { continue };

@@ -275,7 +275,7 @@ fn needs_user_review(file: &LeftOut, accepted: &[String]) -> bool {
     !is_harmless && !is_accepted
 }
 
-/// Returns a text with path and reason for each file that is not shown. If there are too many, the last text is the
+/// Returns a line with path and reason for each file that is not shown. If there are too many, the last line is the
 /// number of the others.
 #[must_use]
 pub fn some_left_out(files: &[&LeftOut]) -> Vec<String> {
