@@ -129,7 +129,7 @@ impl ActionSpec {
 }
 
 impl Parameter {
-    /// Returns the allowed value that a text names directly or by an alias; `None` if it names none. Case, quotes, and
+    /// Returns the allowed value that a string means, by its name or by an alias; `None` if it means none. Case, quotes, and
     /// Markdown code and emphasis are ignored.
     #[must_use]
     pub fn known_value(&self, text: &str) -> Option<&str> {

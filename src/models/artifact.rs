@@ -67,7 +67,7 @@ pub fn heading_key(title: &str) -> String {
 }
 
 impl ArtifactField {
-    /// Returns true if a text fills the field: it is not empty, not a placeholder, and a list has enough items.
+    /// Returns true if a value fills the field: it is not empty, not a placeholder, and a list has enough items.
     #[must_use]
     pub fn is_filled_by(&self, text: &str) -> bool {
         match self.at_least {
@@ -76,7 +76,7 @@ impl ArtifactField {
         }
     }
 
-    /// Returns the reason why a text does not fill the field.
+    /// Returns the reason why a value does not fill the field.
     fn missing_reason(&self, text: &str) -> String {
         match self.at_least {
             Some(minimum) => format!("{} of {minimum} items", count_items(text)),
@@ -108,7 +108,7 @@ pub fn list_item(line: &str) -> Option<&str> {
         })
 }
 
-/// Returns true for a text that says that something is still to be written.
+/// Returns true for a string that says that something is still to be written.
 fn is_placeholder(text: &str) -> bool {
     let word: String = text
         .chars()
@@ -166,7 +166,7 @@ impl ArtifactSpec {
         }
     }
 
-    /// Returns the names of the fields that are not filled, with the reason if they have a text: `rules (2 of 3 items)`.
+    /// Returns the names of the fields that are not filled, with the reason if they have a value: `rules (2 of 3 items)`.
     #[must_use]
     pub fn describe_missing(&self, record: &ArtifactRecord) -> Vec<String> {
         let describe = |(name, field): (&String, &ArtifactField)| match record.fields.get(name) {
@@ -246,7 +246,7 @@ impl ArtifactStatus {
         }
     }
 
-    /// Returns the status that a word names, if there is one.
+    /// Returns the status with this name; `None` if there is none.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)

@@ -54,7 +54,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// `ConfigInvalid` with the place, for invalid YAML, a duplicate name, an undefined tokenizer, or a model without a
+    /// `ConfigInvalid` with the location, for invalid YAML, a duplicate name, an undefined tokenizer, or a model without a
     /// context window.
     pub fn read(text: &str, origin: &str) -> Result<Self> {
         let file: CatalogueFile = yaml::read(text, origin, 1, ErrorKind::ConfigInvalid)?;

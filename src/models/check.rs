@@ -11,17 +11,17 @@ pub struct Check {
     pub name: String,
     /// Shell command that was run.
     pub command: String,
-    /// Result of the check.
+    #[expect(missing_docs, reason = "the type says it all")]
     #[serde(flatten)]
     pub end: CheckEnd,
-    /// Duration of the check.
+    /// Duration in milliseconds.
     pub milliseconds: u64,
     /// End of the output, with secrets redacted. If the output was truncated, the first line says how many bytes are
     /// missing.
     pub output: String,
 }
 
-/// Result of a check.
+/// End of a check's command.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]

@@ -35,7 +35,7 @@ pub fn escape_ci_commands(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns true for a text that starts with `##[`, or with `##` and letters and `[`, such as `##vso[`.
+/// Returns true for a line that starts with `##[`, or with `##` and letters and `[`, such as `##vso[`.
 fn is_bracket_command(text: &str) -> bool {
     text.strip_prefix("##").is_some_and(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_alphabetic())

@@ -71,7 +71,7 @@ impl StateDocument {
     ///
     /// # Errors
     ///
-    /// `StateInvalid` with the place, if the file does not match the pack's `state.yaml`.
+    /// `StateInvalid` with the location, if the file does not match the pack's `state.yaml`.
     pub fn read(text: &str, origin: &str, spec: &StateSpec) -> Result<Self> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -186,7 +186,7 @@ impl StateDocument {
     }
 }
 
-/// Deserializes a state document by its spec, so that errors have the place of the invalid value.
+/// Deserializes a state document by its spec, so that errors have the location of the invalid value.
 #[derive(Clone, Copy)]
 struct DocumentSeed<'a> {
     spec: &'a StateSpec,
@@ -316,14 +316,14 @@ impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
     }
 }
 
-/// Deserializes a list of words, or a text with comma-separated words.
+/// Deserializes a list of words, or a string with comma-separated words.
 struct WordsVisitor;
 
 impl<'de> Visitor<'de> for WordsVisitor {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a list of texts, or a text with commas")
+        formatter.write_str("a list of strings, or a string with commas")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
@@ -339,7 +339,7 @@ impl<'de> Visitor<'de> for WordsVisitor {
     }
 }
 
-/// Splits a text with comma-separated words.
+/// Splits a string with comma-separated words.
 fn split_words(text: &str) -> Value {
     text.split(',')
         .map(str::trim)
@@ -419,7 +419,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_> {
     }
 }
 
-/// Deserializes a key, and reports an unknown key with its place.
+/// Deserializes a key, and reports an unknown key with its location.
 #[derive(Clone, Copy)]
 struct KeySeed<'a> {
     known: &'a [&'a str],

@@ -373,7 +373,7 @@ pub enum StepTrigger {
     Command,
 }
 
-/// Result of an effect.
+/// Result of a step: whether it was done, and the details for the user and the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {
     #[expect(missing_docs, reason = "the name says it all")]

@@ -235,7 +235,7 @@ impl FindingWords {
         }
     }
 
-    /// Returns the highest severity that a text names; `None` if it names none.
+    /// Returns the highest severity that a string mentions; `None` if it mentions none.
     #[must_use]
     pub fn known_severity(&self, text: &str) -> Option<FindingSeverity> {
         let all = [
@@ -288,7 +288,7 @@ impl FindingWords {
     }
 }
 
-/// Returns the line number in a text: its first number, as in `236`, `L236`, `236-237`, `236:5` and `lines 12-14`.
+/// Returns the line number in a string: its first number, as in `236`, `L236`, `236-237`, `236:5` and `lines 12-14`.
 #[must_use]
 pub fn read_line_number(text: &str) -> Option<u64> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
@@ -296,8 +296,8 @@ pub fn read_line_number(text: &str) -> Option<u64> {
     digits.parse().ok().filter(|line| *line > 0)
 }
 
-/// Returns the file and the line in a text such as `src/login.rs`, `` `src/login.rs:42` `` or `src/login.rs, line 42`.
-/// A text without a file name, such as `API section`, is returned in place of the file.
+/// Returns the file and the line in a string such as `src/login.rs`, `` `src/login.rs:42` `` or `src/login.rs, line 42`.
+/// A string without a file name, such as `API section`, is returned in place of the file.
 #[must_use]
 pub fn read_place(text: &str) -> (Option<String>, Option<u64>) {
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '[' | ']');

@@ -26,7 +26,7 @@ pub struct Grammar {
     pub verdict_required: bool,
     /// True if replies report the status of tasks with `<task_status>`.
     pub task_status: bool,
-    /// Actions of the mode.
+    /// Actions that replies may request, by name.
     pub actions: IndexMap<String, ActionSpec>,
     /// Actions of other modes, which are refused.
     pub forbidden: Vec<String>,

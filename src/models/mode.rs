@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Mode(String);
 
 impl Mode {
-    /// Rule for names of modes, which names of packs, layers, blocks and skeletons follow, too.
+    /// Rule for names of modes, which also holds for names of packs, layers, blocks and skeletons.
     pub(crate) const RULE: &'static str =
         "at most 64 lower-case letters, digits, `-` and `_`, starting with a letter";
 

@@ -15,7 +15,7 @@ const GENERATED_NONCE_CHARS: usize = 8;
 pub struct Nonce(String);
 
 impl Nonce {
-    /// Validates a text: 4 to 32 lower-case letters and digits.
+    /// Validates a nonce: 4 to 32 lower-case letters and digits.
     ///
     /// # Errors
     ///

@@ -322,7 +322,7 @@ pub enum XmlPiece {
     Instructions,
 }
 
-/// Replaces characters that XML 1.0 forbids, without copying a text that has none.
+/// Replaces characters that XML 1.0 forbids, without copying a string that has none.
 fn replace_forbidden_chars(text: String) -> String {
     replace_forbidden(text).into_owned()
 }

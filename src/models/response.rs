@@ -39,7 +39,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Returns a complete reply with a text.
+    /// Returns a complete reply with this text and nothing else.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self {

@@ -34,7 +34,7 @@ pub struct SectionSpec {
     pub holds: Option<SectionSource>,
     /// Fields by name, in their order in the XML.
     pub fields: IndexMap<String, FieldType>,
-    /// True if the section may have undeclared fields, which are texts.
+    /// True if the section may have undeclared fields, which are strings.
     pub other_fields: bool,
     /// Structure of the items, if the section is a list.
     pub list: Option<ListSpec>,
@@ -82,7 +82,7 @@ pub struct ListSpec {
     /// Keys of an item that are shown as XML attributes. They are required.
     #[serde(default)]
     pub attributes: Vec<String>,
-    /// Key of the item's text; `None` if the items have no text, or if they are plain texts.
+    /// Key of the item's text; `None` if the items have no text, or if they are plain strings.
     #[serde(default)]
     pub text: Option<String>,
     /// True if the items are inside an XML element with the name of the field.
@@ -275,12 +275,12 @@ impl FieldType {
 }
 
 impl ListSpec {
-    /// Returns the keys of an item; none if the items are plain texts.
+    /// Returns the keys of an item; none if the items are plain strings.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.attributes.iter().chain(&self.text).map(String::as_str)
     }
 
-    /// Returns true if the items are plain texts without keys.
+    /// Returns true if the items are plain strings without keys.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.attributes.is_empty() && self.text.is_none()
@@ -305,7 +305,7 @@ impl ListSpec {
     }
 }
 
-/// Returns the schema of a text. Numbers and booleans are accepted and used as texts.
+/// Returns the JSON Schema of a string. It also accepts numbers and booleans, which are used as strings.
 fn scalar_schema() -> Value {
     json!({"type": ["string", "number", "boolean"]})
 }
