@@ -47,7 +47,7 @@ pub fn read_text_inside(folder: &Path, path: &Path, limit: u64) -> Result<Option
 
 /// A file inside a folder, with all symlinks of its path resolved.
 ///
-/// Between resolving and opening, another process may replace a parent folder by a symlink. So the file is not opened by
+/// Between resolving and opening, another process may replace a parent folder with a symlink. So the file is not opened by
 /// its path: each parent folder is opened relative to the one above it (`openat`), without following symlinks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResolvedFile {

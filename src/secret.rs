@@ -1,4 +1,4 @@
-//! Redaction: replaces the secrets of a run by their names, in every common encoding.
+//! Redaction: replaces each secret of a run, plain or in a common encoding, with its name.
 //!
 //! ```
 //! use agentd::secret::Secrets;
@@ -113,7 +113,7 @@ impl Secrets {
             .map(String::as_str)
     }
 
-    /// Replaces each secret in `text` by `[secret NAME]`, including one that is truncated at the end of the text.
+    /// Replaces each secret in `text` with `[secret NAME]`, including one that is truncated at the end of the text.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.0 else {

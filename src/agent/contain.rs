@@ -592,7 +592,7 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file of a call for reading. An agent can replace the file by a named pipe, which must not block.
+/// Opens a file of a call for reading. An agent can replace the file with a named pipe, which must not block.
 #[expect(
     clippy::disallowed_methods,
     reason = "the files of a call belong to this room"

@@ -371,7 +371,7 @@ fn is_within_value_limit(written: &str) -> bool {
     values <= MAX_EVENT_VALUES
 }
 
-/// Replaces escaped lone surrogates by U+FFFD. Agents that split a reply inside a character write such escapes, and JSON
+/// Replaces escaped lone surrogates with U+FFFD. Agents that split a reply inside a character write such escapes, and JSON
 /// parsers refuse them.
 fn replace_lone_surrogates(written: &str) -> Cow<'_, str> {
     let parse_surrogate = |at: usize| -> Option<u16> {

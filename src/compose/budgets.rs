@@ -18,7 +18,7 @@ pub struct BudgetRow {
     pub layer: String,
     /// Tokens of the layer's prose; `None` for a layer whose content comes from the session.
     pub tokens: Option<u64>,
-    /// Maximum number of tokens, if the pack sets one.
+    /// Budget of the layer, or the floor of an elastic layer; `None` if the pack sets neither.
     pub budget: Option<u64>,
 }
 

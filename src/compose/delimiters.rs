@@ -163,7 +163,7 @@ pub(super) fn role_prefix(role: MessageRole) -> &'static str {
     }
 }
 
-/// Replaces line endings in a name by spaces, for use in a heading.
+/// Replaces line endings in a name with spaces, for use in a heading.
 pub(super) fn one_line(name: &str) -> Cow<'_, str> {
     if name.contains(is_line_end) {
         Cow::Owned(name.replace(is_line_end, " "))

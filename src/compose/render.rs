@@ -14,24 +14,28 @@ pub(super) fn write_block(
     delimiters: &Delimiters<'_>,
     block: &PromptBlock<'_>,
     variant: &BlockVariant<'_>,
-    lead: &str,
+    separator: &str,
 ) {
     let heading = block.layer.heading_text();
     match &block.part {
         PromptPart::System => {
-            out.push_str(lead);
+            out.push_str(separator);
             out.push_str(&variant.text);
         }
         PromptPart::Context { kind, name }
             if block.is_pack_text && delimiters.format != Format::Xml =>
         {
-            write_heading(out, lead, &heading_with_name(delimiters, &heading, name));
+            write_heading(
+                out,
+                separator,
+                &heading_with_name(delimiters, &heading, name),
+            );
             out.push_str(variant.text.trim_end());
         }
         PromptPart::Context { kind, name } => write_context(
             out,
             delimiters,
-            lead,
+            separator,
             &heading,
             (*kind, name),
             &variant.text,
@@ -45,7 +49,7 @@ pub(super) fn write_block(
             write_message(
                 out,
                 delimiters,
-                lead,
+                separator,
                 heading,
                 *role,
                 || block.id.clone(),
@@ -56,7 +60,7 @@ pub(super) fn write_block(
             Format::Xml => out.push_str(&element_xml("instructions", None, &variant.text)),
             Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(&variant.text)),
             Format::Flat => {
-                write_heading(out, lead, &heading);
+                write_heading(out, separator, &heading);
                 out.push_str(&block.layer.prefix);
                 out.push_str(&delimiters.escape_block(variant.text.trim_end()));
             }
@@ -76,8 +80,8 @@ pub(super) fn block_separator<'a>(
     }
 }
 
-fn write_heading(out: &mut String, lead: &str, heading: &str) {
-    out.push_str(lead);
+fn write_heading(out: &mut String, separator: &str, heading: &str) {
+    out.push_str(separator);
     if !heading.is_empty() {
         out.push_str(heading);
         out.push_str("\n\n");
@@ -92,7 +96,7 @@ fn heading_with_name(delimiters: &Delimiters<'_>, heading: &str, name: &str) -> 
 fn write_context(
     out: &mut String,
     delimiters: &Delimiters<'_>,
-    lead: &str,
+    separator: &str,
     heading: &str,
     (kind, name): (ContextKind, &str),
     text: &str,
@@ -105,14 +109,18 @@ fn write_context(
         ));
         return;
     }
-    write_heading(out, lead, &heading_with_name(delimiters, heading, name));
+    write_heading(
+        out,
+        separator,
+        &heading_with_name(delimiters, heading, name),
+    );
     out.push_str(&delimiters.escape_block(text.trim_end()));
 }
 
 fn write_message(
     out: &mut String,
     delimiters: &Delimiters<'_>,
-    lead: &str,
+    separator: &str,
     heading: &str,
     role: MessageRole,
     name: impl FnOnce() -> String,
@@ -122,7 +130,7 @@ fn write_message(
         Format::Xml => out.push_str(&element_xml("artifact", Some(("name", &name())), text)),
         Format::Chat | Format::Tools => out.push_str(&delimiters.escape_inline(text)),
         Format::Flat => {
-            write_heading(out, lead, heading);
+            write_heading(out, separator, heading);
             out.push_str(role_prefix(role));
             out.push_str(&delimiters.escape_block(text.trim_end()));
         }
@@ -143,12 +151,12 @@ pub(super) fn sequence_delimiters(
     match (&elastic.items, delimiters.format) {
         (SequenceItems::Entries { section, .. }, _) => knowledge_tags(section.name),
         (SequenceItems::Turns { .. }, Format::Flat) if elastic.layer.heading.is_some() => {
-            let lead = if first {
+            let separator = if first {
                 ""
             } else {
                 layer_separator(delimiters, elastic.layer)
             };
-            let heading = [lead, &elastic.layer.heading_text()].concat();
+            let heading = [separator, &elastic.layer.heading_text()].concat();
             (heading, String::new())
         }
         _ => (String::new(), String::new()),
@@ -179,7 +187,7 @@ pub(super) fn write_item_piece(
     elastic: &ElasticSequence<'_>,
     index: usize,
     piece: usize,
-    lead: &str,
+    separator: &str,
 ) {
     let layer = elastic.layer;
     match &elastic.items {
@@ -189,7 +197,7 @@ pub(super) fn write_item_piece(
                 write_message(
                     out,
                     delimiters,
-                    lead,
+                    separator,
                     "",
                     role,
                     || turn_id(elastic, index, role),
@@ -202,7 +210,7 @@ pub(super) fn write_item_piece(
             write_context(
                 out,
                 delimiters,
-                lead,
+                separator,
                 &layer.heading_text(),
                 (item.kind(), item.name()),
                 item.content(),
@@ -244,12 +252,12 @@ pub(super) fn write_note(
     delimiters: &Delimiters<'_>,
     layer: &Layer,
     note: &ContextItem,
-    lead: &str,
+    separator: &str,
 ) {
     write_context(
         out,
         delimiters,
-        lead,
+        separator,
         &layer.heading_text(),
         (note.kind(), note.name()),
         note.content(),
@@ -258,7 +266,8 @@ pub(super) fn write_note(
 
 /// Returns an upper bound for the rendered size of an item in bytes.
 pub(super) fn max_item_bytes(elastic: &ElasticSequence<'_>, index: usize) -> usize {
-    // An escape turns one byte into six; text between two CR in CDATA grows to nine times its size.
+    // An escape turns one byte into six. In CDATA, each CR ends the section and starts a new one, so that text with a CR
+    // at every second byte grows to nine times its size.
     const GROWTH: usize = 9;
     match &elastic.items {
         SequenceItems::Entries { entries, .. } => {

@@ -46,8 +46,8 @@ pub struct PromptRequest {
     pub has_tools: bool,
     /// Model that the prompt is for; without one the prompt has no token budget.
     pub model: Option<ModelSpec>,
-    /// Counter of tokens. `None` for a counter of the model's tokenizer family in the shipped catalogue, or without a
-    /// model, for o200k counts that are reported as a guess.
+    /// Token counter. If `None`, the counter of the model's tokenizer family is used; without a model, o200k counts are
+    /// used and reported as a guess.
     pub counter: Option<Arc<Counter>>,
     /// Tokens that the agent adds to every prompt.
     pub overhead: u64,

@@ -28,6 +28,7 @@ impl PromptPiece<'_, '_> {
     fn is_system(self) -> bool {
         match self {
             Self::Block(block) | Self::End(block) => block.part == PromptPart::System,
+            // Only the state block, which is part of the system prompt, has a sequence inside.
             Self::Around(elastic, _) | Self::Item(elastic, ..) | Self::Note(elastic, _) => {
                 elastic.is_inside_block()
             }
@@ -294,6 +295,7 @@ pub(super) fn xml_segments(
         .filter(|_| !prompt.system_prompt().is_empty())
         .into_iter()
         .chain(rest);
+    // Both have the system prompt, the items and the instructions in this order.
     prompt
         .pieces()
         .zip(blocks)

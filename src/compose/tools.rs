@@ -35,7 +35,7 @@ pub fn check_tools(tools: &[Value]) -> Result<()> {
         let schema = tool.get("input_schema").or_else(|| tool.get("parameters"));
         let Some(schema) = schema.filter(|schema| schema.is_object()) else {
             return invalid(format!(
-                "tool `{name}` has no `input_schema` or `parameters`"
+                "tool `{name}` needs an `input_schema` or `parameters` that is an object"
             ));
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {

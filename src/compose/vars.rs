@@ -1,4 +1,4 @@
-//! Replaces `{{NAME}}` by values in one pass: placeholders inside values are not expanded.
+//! Replaces `{{NAME}}` with values in one pass: placeholders inside values are not expanded.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -1,4 +1,4 @@
-//! Switches of an agent: named arguments and variables that the settings turn on or off.
+//! Switches of an agent: sets of arguments and environment variables that the settings turn on or off.
 
 use std::collections::BTreeMap;
 

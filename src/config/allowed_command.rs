@@ -28,7 +28,7 @@ impl TryFrom<String> for AllowedCommand {
             return Ok(Self(command));
         }
         Err(format!(
-            "invalid command {command:?}: expected letters, digits, spaces and `._/-:=+@`, such as \"cargo test\""
+            "invalid command {command:?}: expected a name or path, then letters, digits, spaces and `._/-:=+@`"
         ))
     }
 }

@@ -227,9 +227,9 @@ impl<'de> Deserialize<'de> for StepOutcome {
 /// Result of a turn: a key of a mode's `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnResult {
-    /// The verdict of the reply.
+    /// A verdict, of the reply or of the evidence.
     Verdict(ReviewResult),
-    /// A task was reported as failed.
+    /// A task failed, or the evidence says so.
     Failed,
     /// Anything else.
     Otherwise,

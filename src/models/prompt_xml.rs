@@ -75,7 +75,7 @@ impl<W: io::Write> ByteWriter<W> {
         }
     }
 
-    /// Replaces a `fmt::Error` by the I/O error that caused it.
+    /// Replaces a `fmt::Error` with the I/O error that caused it.
     pub(super) fn finish(self, result: fmt::Result) -> io::Result<()> {
         result.map_err(|error| self.error.unwrap_or_else(|| io::Error::other(error)))
     }

@@ -89,8 +89,8 @@ pub struct VerdictDoubt {
     pub reason: String,
     /// Line of the reply, from 1.
     pub line: usize,
-    /// Verdict of a tag that is not valid, because it lacks the `run` of this turn or has another form. The answer to
-    /// the repair call is valid only if it is at least as severe.
+    /// Verdict that the reply states in an invalid form: without the `run` of this turn, or not in a `<review>` tag;
+    /// `None` if it states none. The answer to the repair call is valid only if it is at least as severe.
     pub stated: Option<ReviewResult>,
     /// Byte range in the reply.
     pub span: Range<usize>,

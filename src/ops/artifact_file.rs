@@ -61,7 +61,7 @@ fn new_file(key: &str, spec: &ArtifactSpec) -> String {
     format!("---\nartifact: {key}\n---\n\n# {}\n", spec.title)
 }
 
-/// Returns a file with new values for some of its fields; `current` is the file as it is, if it exists. An empty value
+/// Returns a file with new values for some of its fields; `current` is its current content, if it exists. An empty value
 /// removes the section of the field.
 ///
 /// # Errors

@@ -81,8 +81,8 @@ fn check_head(name: &str, command: &CommandSpec, place: Location, faults: &mut F
             .collect();
         faults.error(
             place,
-            format!("every conversation has a command `{name}` already"),
-            format!("use another name than {}", built_in.join(", ")),
+            format!("`/{name}` is a built-in command"),
+            format!("choose a name other than {}", built_in.join(", ")),
         );
     }
 

@@ -96,7 +96,7 @@ pub(super) fn check_layers(manifest: &Manifest, faults: &mut Faults<'_>) {
     {
         faults.add(
             place(manifest.layers.first()),
-            "no layer holds text or the template",
+            "at least one layer must hold text or the template",
         );
     }
 }

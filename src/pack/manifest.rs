@@ -244,7 +244,7 @@ pub struct ModeSpec {
     /// Operations that run before the prompt is composed.
     #[serde(default)]
     pub before: Vec<OperationId>,
-    /// Operations that run after the reply, on request or always.
+    /// Operations that run after the reply: some after every turn, others only if the reply requests them.
     #[serde(default)]
     pub after: Vec<OperationId>,
     /// Operations that run if the session ends successfully with the turn.

@@ -188,6 +188,7 @@ pub(super) fn named_action(object: &Map<String, Value>) -> Option<(&str, &'stati
         _ => object,
     };
 
+    // OpenAI writes `"type": "function"` and Anthropic `"type": "tool_use"`; the name is then under another key.
     let keys = ["type", "name", "action", "tool", "function"];
     keys.into_iter().find_map(|key| {
         let name = object
@@ -230,6 +231,7 @@ pub(super) fn read_action_object(
         None => object.clone(),
     };
 
+    // Without nested arguments, the object mixes parameters with the keys of the call itself.
     if nested.is_none() {
         ["type", "name", "action", "tool", "id"]
             .iter()

@@ -167,7 +167,7 @@ fn read_source(
     )
 }
 
-/// Builds the response to a reply with tags.
+/// Builds the [`Response`] from a reply with tags.
 fn build_from_tags(
     source: &SourceText<'_>,
     grammar: &Grammar,
@@ -201,7 +201,7 @@ fn most_severe_verdict(found: &ScanResult) -> Option<ReviewResult> {
         .filter(|verdict| *verdict > ReviewResult::Pass)
 }
 
-/// Builds the response to a reply written as structured data.
+/// Builds the [`Response`] from a reply written as structured data.
 fn build_structured(
     source: &SourceText<'_>,
     mut found: ScanResult,

@@ -25,7 +25,7 @@ pub enum RepairKind {
     Verdict,
     /// Documents, actions or reports that are missing or malformed.
     Parts,
-    /// Everything: the reply has neither a judgement nor a document.
+    /// The whole reply: it contains no marker, document or action.
     Whole,
 }
 

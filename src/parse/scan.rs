@@ -43,7 +43,7 @@ pub(super) struct ScanResult {
     pub(super) cuts: Vec<HiddenSpan>,
     /// All `<review>` tags of the text.
     pub(super) review_tags: Vec<ReviewTag>,
-    /// Most severe verdict that is written in another form than a tag, such as JSON.
+    /// Most severe verdict that is not written as a tag, but for example as JSON.
     pub(super) other_form: Option<ReviewResult>,
     /// Code fences, code spans and block quotes, in order.
     pub(super) quotes: Vec<Range<usize>>,

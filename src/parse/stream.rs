@@ -168,7 +168,7 @@ struct StreamReader {
     messages: usize,
     /// True if a message was closed.
     closed: bool,
-    /// Start of the line, while it may be quoted or open or close a fence.
+    /// Start of the current line, buffered until it is clear if it is a quote, a code fence, or another speaker's turn.
     line: String,
     /// Text that was taken for code or for the start of a tag and is not. It is read again as plain
     /// text, before any new text.

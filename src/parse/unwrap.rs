@@ -1,4 +1,4 @@
-//! Removes wrapping around a reply that the agent did not write as content.
+//! Removes wrappers that are not part of a reply's content, such as a code fence around all of it.
 
 use std::ops::Range;
 
@@ -117,7 +117,7 @@ fn find_enclosing_fence(reply: &str) -> Option<Range<usize>> {
     let (first, rest) = trimmed.split_once('\n')?;
     let fence = Fence::open(first, FenceRules::Reply).filter(|_| first.starts_with(['`', '~']))?;
 
-    // A fence around code of another language is a quote, even if nothing else is in the reply.
+    // Agents put these labels on a fence around a whole reply. Any other label, such as `rust`, marks quoted code.
     let language = first
         .trim_start_matches(['`', '~'])
         .trim()
@@ -147,7 +147,7 @@ fn find_enclosing_fence(reply: &str) -> Option<Range<usize>> {
     is_only_fence.then_some(start..start + inside.len())
 }
 
-/// Returns true if one element of any name encloses the whole text.
+/// Returns true if the text starts with an opening tag and ends with a closing tag of the same name.
 pub(super) fn is_wrapped_in_element(text: &str) -> bool {
     let text = text.trim();
     let Some(inner) = text.strip_prefix('<') else {

@@ -304,10 +304,7 @@ impl SpecReader<'_, '_> {
             } else if is_placeholder(title) {
                 self.add_fault(
                     line.number,
-                    format!(
-                        "the heading `{}` is an unreplaced placeholder",
-                        shorten(title)
-                    ),
+                    format!("the heading `{}` is still a placeholder", shorten(title)),
                 );
             }
 
@@ -391,7 +388,7 @@ impl SpecReader<'_, '_> {
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                format!("the title of `{id}` is an unreplaced placeholder"),
+                format!("the title of `{id}` is still a placeholder"),
             );
         }
 
@@ -459,7 +456,7 @@ impl SpecReader<'_, '_> {
         if is_placeholder(title) {
             self.add_fault(
                 part.line,
-                "the title of this scenario is an unreplaced placeholder",
+                "the title of this scenario is still a placeholder",
             );
         }
 

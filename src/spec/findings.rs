@@ -56,7 +56,7 @@ pub fn read_findings(text: &str, words: &FindingWords, earlier: &[&str]) -> Vec<
     findings
 }
 
-/// Replaces the id `from` by `to` on every line that starts a finding with this id, ignoring case. All other bytes stay
+/// Replaces the id `from` with `to` on every line that starts a finding with this id, ignoring case. All other bytes stay
 /// the same.
 #[must_use]
 pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) -> String {
@@ -79,7 +79,7 @@ pub fn rename_finding(text: &str, words: &FindingWords, from: &str, to: &str) ->
         if let Some(id) = id.filter(|id| id.eq_ignore_ascii_case(from)) {
             let end = line.start + line.text.len();
             renamed.push_str(&text[copied..line.start]);
-            // The line may write the id in another case than `from`.
+            // The line may write the id with other letter case than `from`.
             renamed.push_str(&line.text.replacen(&id, to, 1));
             copied = end;
         }

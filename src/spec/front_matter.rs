@@ -171,7 +171,7 @@ fn check_common_keys(
         let value = placed.value.trim();
         let problem = match value {
             "" => "is empty",
-            _ if is_placeholder(value) => "is an unreplaced placeholder",
+            _ if is_placeholder(value) => "is still a placeholder",
             _ if value.contains(char::is_control) => "contains control characters",
             _ => continue,
         };

@@ -61,8 +61,8 @@ impl Fault {
     }
 }
 
-/// Returns true if a string is a valid spec id, which also names its file: at most 64 lower-case
-/// letters, digits and `-`.
+/// Returns true if a string is a valid spec id, which is also the name of its file: 1 to 64 lower-case letters, digits
+/// and `-`, not starting with `-`.
 #[must_use]
 pub fn is_spec_id(text: &str) -> bool {
     let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

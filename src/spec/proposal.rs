@@ -46,7 +46,7 @@ pub fn check_proposal(text: &str) -> Vec<Fault> {
     for line in lines.iter().filter(|line| !line.is_code()) {
         faults.extend(filler_fault(line));
         if let Some(placeholder) = find_placeholder(line.text) {
-            let message = format!("`{}` is an unreplaced placeholder", shorten(placeholder));
+            let message = format!("`{}` is still a placeholder", shorten(placeholder));
             let hint = "replace it; if it is a tag of your text, put it in backticks";
             faults.push(Fault::new(line.number, message).with_hint(hint));
         }

@@ -13,7 +13,7 @@ pub enum XmlPosition {
 
 /// Appends an escaped value to XML.
 ///
-/// Replaces `&`, `<`, `>` and CR by references. In an attribute, also replaces double quotes, tabs and all kinds of line
+/// Replaces `&`, `<`, `>` and CR with references. In an attribute, also replaces double quotes, tabs and all kinds of line
 /// breaks, because XML readers turn some of these into spaces. Characters that XML 1.0 forbids are replaced as in
 /// [`replace_forbidden`].
 pub fn push_escaped(out: &mut String, value: &str, position: XmlPosition) {

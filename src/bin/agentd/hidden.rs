@@ -1,7 +1,7 @@
 //! Secret variables, kept out of the environment that other processes can read.
 //!
 //! `/proc/PID/environ` and `ps` show the environment that a process was started with, even if the process removes
-//! variables later. A check or an agent could read agentd's keys there. So agentd replaces itself (`exec`) by a process
+//! variables later. A check or an agent could read agentd's keys there. So agentd replaces itself (`exec`) with a process
 //! without the secret variables, and passes them on in an in-memory file that is read once.
 
 use std::env;
@@ -110,7 +110,7 @@ pub(crate) fn hide_secrets(args: &Args) -> Result<()> {
     agent::forbid_inspection().map_err(failed)
 }
 
-/// Replaces this process by one without these variables in its environment. Returns only on failure.
+/// Replaces this process with one without these variables in its environment. Returns only on failure.
 #[expect(
     clippy::disallowed_methods,
     reason = "the binary knows the environment, and starts nothing but itself"

@@ -250,7 +250,7 @@ fn output(job: &CheckJob<'_>, folder: &Path, remarks: &[String]) -> Result<Strin
 #[must_use]
 pub fn checks_report(checks: &[Check]) -> String {
     if checks.is_empty() {
-        return "No check was run.\n".to_owned();
+        return "No checks were run.\n".to_owned();
     }
 
     let mut report = "| check | result | seconds |\n|---|---|---|\n".to_owned();

@@ -22,7 +22,12 @@ pub fn private_names(folder: &Path) -> Result<Vec<String>> {
         Err(error) => {
             let shown = folder.display().to_string().escape_debug().to_string();
             let message = format!("`{shown}` is not safe to use");
-            let hint = format!("check its content, then run `chown` and `chmod 700 {shown}`");
+            let hint = match error.kind() {
+                io::ErrorKind::NotADirectory => "move it away".to_owned(),
+                _ => format!(
+                    "check its content, then run `chown $USER {shown}` and `chmod 700 {shown}`"
+                ),
+            };
             Err(Error::new(ErrorKind::FileUnusable, message)
                 .with_source(error)
                 .with_hint(hint))
@@ -49,7 +54,7 @@ pub fn check_own(folder: &Path, entries: &[&str]) -> Result<()> {
             let shown = path.display().to_string().escape_debug().to_string();
             return Err(
                 Error::new(ErrorKind::FileUnusable, format!("`{shown}` {why}")).with_hint(format!(
-                    "check its content, then run `chown` and `chmod go-w {shown}`"
+                    "check its content, then run `chown $USER {shown}` and `chmod go-w {shown}`"
                 )),
             );
         }

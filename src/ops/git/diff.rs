@@ -62,7 +62,7 @@ pub struct Diff {
     pub text: String,
     /// All files that have changed.
     pub files: Vec<ChangedFile>,
-    /// The files that are not shown.
+    /// Changed files whose diffs are not in `text`.
     pub left_out: Vec<LeftOut>,
 }
 

@@ -1,4 +1,4 @@
-//! Merges branches in a temporary index, and moves the branch and the files only if the merge has succeeded.
+//! Merges branches in a temporary index, and updates the branch and the working tree only if the merge succeeds.
 
 use super::command::{RepositoryFolders, failed, fields, path_of};
 use super::output::{lossy, not_understood, some_names, split_at_tab};

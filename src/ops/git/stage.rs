@@ -22,7 +22,7 @@ type Env = [(&'static str, PathBuf)];
 
 /// The parts of an index and its working tree that staging depends on.
 pub(super) struct IndexListing {
-    /// Files with the flags `assume-unchanged` or `skip-worktree`.
+    /// Files with the flag `assume-unchanged`, and existing files with the flag `skip-worktree`.
     hidden: Vec<Vec<u8>>,
     /// Paths of submodules.
     submodules: Vec<Vec<u8>>,
@@ -101,6 +101,8 @@ impl IndexListing {
                 continue;
             }
 
+            // A lower-case tag means `assume-unchanged`, `S` means `skip-worktree`. A missing file with `S` belongs to a
+            // sparse checkout and keeps its flag.
             let exists = || dir.work_tree.join(path_of(path)).symlink_metadata().is_ok();
             if tag.is_ascii_lowercase() || (tag == b'S' && exists()) {
                 listing.hidden.push(path.to_vec());
@@ -164,7 +166,7 @@ impl IndexListing {
         self.nested.iter().map(|path| lossy(path)).collect()
     }
 
-    /// Clears the flags `assume-unchanged` and `skip-worktree` of all files.
+    /// Clears the flags `assume-unchanged` and `skip-worktree` of the hidden files.
     pub(super) fn show_hidden(&self, dir: &RepositoryFolders, env: &Env) -> Result<()> {
         if self.hidden.is_empty() {
             return Ok(());

@@ -537,11 +537,11 @@ fn require_known_secrets(context: &TurnContext<'_>, name: &str, needed: &[String
     }
 
     let message = format!(
-        "the reply of {name} may contain the value of {}, which is not set",
+        "cannot redact the reply of {name}: {} is not set in this run",
         unknown.join(", ")
     );
     Err(Error::new(ErrorKind::NotResumable, message).with_hint(
-        "set each variable and try again, or discard the reply by removing its folder in .agentd/calls",
+        "set each environment variable, or discard the reply by removing its folder in .agentd/calls",
     ))
 }
 

@@ -83,7 +83,7 @@ fn check_resumable(
     let name = turn.name();
     if !turn.has_unchanged_pack(context.workspace)? {
         let message = format!(
-            "pack `{}` or its template changed after the prompt of {name} was sent",
+            "cannot resume {name}: pack `{}` or its template changed after the prompt was sent",
             turn.started.pack
         );
         return Err(Error::new(ErrorKind::NotResumable, message)
@@ -101,12 +101,11 @@ fn check_resumable(
     };
     if turn.calls.last().is_some_and(has_edited) && !again {
         let message =
-            format!("the agent of {name} is read-only, but files were changed while it ran");
+            format!("cannot resume {name}: files were changed while its read-only agent ran");
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint(hint));
     }
     if turn.started.permission == Permission::Edit && driver.spends() && !again {
-        let message =
-            format!("the agent of {name} could edit files and may have done part of its work");
+        let message = format!("cannot resume {name}: its agent may already have edited files");
         return Err(Error::new(ErrorKind::NotResumable, message).with_hint(hint));
     }
     if driver.spends() {

@@ -74,8 +74,8 @@ pub(crate) fn run_steps(turn: &mut ActiveTurn<'_>, steps: &[Step]) -> Result<Vec
         let unrecorded = &results[recorded..];
         let has_changes = unrecorded.iter().any(|result| !result.changes.is_empty());
         if has_changes || (step.is_always_run() && !unrecorded.is_empty()) {
-            // This step may change files that earlier steps depend on. Recording their results first prevents that they
-            // are run again after a crash.
+            // This step may change files that earlier steps depend on. Their results are recorded first, so that they
+            // are not run again after a crash.
             record_results(turn, &results[recorded..], None)?;
             recorded = results.len();
             fail::point("noted")?;

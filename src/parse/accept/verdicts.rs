@@ -383,7 +383,7 @@ impl ResponseBuilder<'_> {
         }
 
         if pass.is_echo {
-            return Some("the PASS repeats the prompt");
+            return Some("the PASS verdict repeats the prompt");
         }
 
         match self.run_match(pass) {

@@ -293,7 +293,7 @@ impl<'a> Scanner<'a> {
             && opener.complete
             && !self.update_closes_after(start)
         {
-            // The tag is only mentioned.
+            // The reply mentions the tag in prose.
             self.at = start;
             return;
         }

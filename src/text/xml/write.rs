@@ -70,7 +70,7 @@ pub fn cdata_xml(body: &str) -> String {
     out
 }
 
-/// Replaces every `@` of a document by a character reference, so that agents do not expand `@name`. XML readers see the
+/// Replaces every `@` of a document with a character reference, so that agents do not expand `@name`. XML readers see the
 /// same text.
 #[must_use]
 pub fn escape_at_signs(xml: &str) -> Cow<'_, str> {

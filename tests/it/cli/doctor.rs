@@ -134,7 +134,7 @@ fn doctor_reports_the_containment() {
             "mode",
             "guard",
             "namespace",
-            "if killed",
+            "killed",
             "ledger"
         ],
         "{printed}"

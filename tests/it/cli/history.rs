@@ -553,7 +553,7 @@ fn errors_name_the_cause_and_a_remedy() {
     for args in [["log", "--json"], ["usage", "--json"]] {
         let run = empty.run(&args);
         assert!(
-            run.stderr.contains("no turns; take one with"),
+            run.stderr.contains("no turns yet; take one with"),
             "{}",
             run.stderr
         );

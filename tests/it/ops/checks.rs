@@ -504,5 +504,5 @@ fn report_fences_cannot_be_closed_by_output() {
         last(20)
     );
     assert_eq!(report, expected);
-    assert_eq!(checks_report(&[]), "No check was run.\n");
+    assert_eq!(checks_report(&[]), "No checks were run.\n");
 }

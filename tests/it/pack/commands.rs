@@ -65,8 +65,8 @@ fn errors_have_a_place_and_a_hint() {
         (
             "  quit: {description: Stop, steps: [{operation: state.remove, with: {path: project.title}}]}\n"
                 .to_owned(),
-            "13:9: every conversation has a command `quit` already",
-            "use another name than /state, /prompt, /mode, /model, /undo, /help, /quit",
+            "13:9: `/quit` is a built-in command",
+            "choose a name other than /state, /prompt, /mode, /model, /undo, /help, /quit",
         ),
         (
             "  lock: {description: Lock it, steps: []}\n".to_owned(),

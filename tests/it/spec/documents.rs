@@ -132,14 +132,14 @@ fn skeletons_pass_the_form_check() {
     let left = check_proposal(&skeleton("proposal"));
     assert!(
         left.iter()
-            .filter(|fault| fault.message.contains("is an unreplaced placeholder"))
+            .filter(|fault| fault.message.contains("is still a placeholder"))
             .count()
             >= 8,
         "{left:#?}"
     );
     assert_eq!(
         left.iter()
-            .filter(|fault| !fault.message.contains("is an unreplaced placeholder"))
+            .filter(|fault| !fault.message.contains("is still a placeholder"))
             .count(),
         0,
         "{left:#?}"

@@ -163,7 +163,7 @@ fn agent_with_edit_permission_is_not_retried_unasked() {
         8,
         &[
             "NotResumable",
-            "could edit files",
+            "may already have edited files",
             "`git status`",
             "--again",
         ],
@@ -190,7 +190,7 @@ fn turn_is_not_resumed_with_another_pack() {
         8,
         &[
             "NotResumable",
-            "`sdd` or its template changed after the prompt of a/1 was sent",
+            "`sdd` or its template changed after the prompt was sent",
             "start a new turn",
         ],
     );

@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
                 "guard",
                 describe(
                     &facts.guard,
-                    "yes: all processes of an agent end with its call",
+                    "yes: all processes of an agent are killed when its call ends",
                 ),
             ),
             (
@@ -65,10 +65,13 @@ pub(super) fn run(args: &Args, as_json: bool) -> CommandResult {
                     "yes: containment = \"namespace\" is supported",
                 ),
             ),
-            ("if killed", format!("agentd: {}", facts.when_killed())),
+            (
+                "killed",
+                format!("if agentd is killed: {}", facts.when_killed()),
+            ),
             (
                 "",
-                format!("agentd and guard: {}", facts.when_guard_killed()),
+                format!("if its guard is killed, too: {}", facts.when_guard_killed()),
             ),
             (
                 "ledger",

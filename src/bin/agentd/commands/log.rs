@@ -78,7 +78,7 @@ fn open_ledger_or_note(
             if json {
                 terminal::print_json(&json!([]))?;
             }
-            terminal::note("no turns; take one with `agentd turn`");
+            terminal::note("no turns yet; take one with `agentd turn`");
             Ok(None)
         }
         result => Ok(Some(result?)),

@@ -119,7 +119,7 @@ fn print_files(files: &[Definition], are_trusted: bool) -> std::io::Result<()> {
 /// Maximum number of consecutive spaces that are printed unchanged.
 const MAX_SPACES: usize = 8;
 
-/// Replaces long runs of whitespace by their length, because they could push the rest of a command out of sight.
+/// Replaces long runs of whitespace with their length, because they could push the rest of a command out of sight.
 fn shorten_spaces(command: &str) -> String {
     let mut out = String::new();
     let mut rest = command;

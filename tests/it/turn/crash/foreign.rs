@@ -74,7 +74,8 @@ fn reply_with_a_possible_secret_waits_until_the_secret_is_set() {
 
     let run = without(&["resume"]);
     assert!(
-        run.stderr.contains("may contain the value of FAKE_API_KEY"),
+        run.stderr
+            .contains("cannot redact the reply of s/1: FAKE_API_KEY is not set"),
         "{}",
         run.stderr
     );
