@@ -34,7 +34,7 @@ struct ErrorDetails {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The mode has neither a template for the agent nor a BASE template.
+    /// The mode has neither a template for the agent nor a BASE template, or a template or identity is unknown.
     TemplateNotFound,
     /// A template has invalid front matter or placeholders, or is too large.
     TemplateInvalid,

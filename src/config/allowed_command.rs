@@ -6,7 +6,8 @@ const MAX_COMMAND_BYTES: usize = 200;
 
 /// Start of a command that an agent may run, such as `cargo test`.
 ///
-/// Agents insert the text into a pattern of their own syntax, so characters with a meaning in patterns are refused.
+/// The text is inserted into the agent's permission pattern, so characters with a special meaning in such patterns are
+/// refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct AllowedCommand(pub(super) String);

@@ -253,7 +253,8 @@ impl ArtifactStatus {
     }
 }
 
-/// Returns the completion in percent: the mean of filled to required fields over all artifacts.
+/// Returns the mean completion of all artifacts in percent: the ratio of filled to required fields; 100 for a complete
+/// artifact, 0 for one that is not started.
 #[must_use]
 pub fn mean_completion(artifacts: &[ArtifactProgress]) -> u32 {
     if artifacts.is_empty() {

@@ -98,7 +98,7 @@ fn check_head(name: &str, command: &CommandSpec, place: Location, faults: &mut F
         faults.error(
             place,
             format!("command `{name}` has no steps"),
-            "list operations such as `{operation: state.set, with: {path: project.title, value: A}}`",
+            "add a step to `steps`, such as `{operation: state.set, with: {path: project.title, value: A}}`",
         );
     }
 }

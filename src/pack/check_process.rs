@@ -60,7 +60,7 @@ fn check_action(
         if used.value.answers {
             faults.error(
                 used.referenced,
-                format!("action `{name}` answers, but it has no operation"),
+                format!("action `{name}` sets `answers`, but has no `operation`"),
                 "set its `operation`, or remove `answers`",
             );
         }

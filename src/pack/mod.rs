@@ -81,7 +81,7 @@ use crate::models::{
     StateSpec, Tier,
 };
 
-/// A loaded and checked process.
+/// A pack that was loaded and checked: the modes, layers, prose and actions of a workflow.
 #[expect(missing_docs, reason = "`name` needs no explanation")]
 #[derive(Clone, Debug)]
 pub struct Pack {

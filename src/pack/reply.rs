@@ -1,4 +1,4 @@
-//! Grammar of replies: aliases of tags, markers and actions of a mode, and the repair text.
+//! Reply grammar of a mode (markers, actions, tag aliases), and checks of the pack's tag aliases and repair text.
 
 use super::check_layers::is_prose_file_name;
 use super::faults::Faults;

@@ -1,5 +1,5 @@
-//! Search path of prose files: the project, the user's configuration folder, memory, and the compiled-in files, in this
-//! order. All prose is read through this module.
+//! Search path of prose files: the project, the user's configuration folder, files that a program supplies in memory, and
+//! the built-in files, in this order. All prose is read through this module.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

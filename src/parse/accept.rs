@@ -1,5 +1,5 @@
 //! Builds the response from a scan: decides which effects, markers and verdicts are valid. All text
-//! is kept, an effect must be unambiguous, and an unclear verdict is never read as the milder one.
+//! is kept, an effect must be unambiguous, and an unclear verdict never passes.
 
 mod ambiguity;
 mod markers;
@@ -396,8 +396,7 @@ impl<'a> ResponseBuilder<'a> {
         })
     }
 
-    /// Lists an effect that is not carried out. With `again`, the agent may have meant it, and a
-    /// repair asks for it.
+    /// Records an effect that is not carried out. If `again` is true, a repair call requests it again.
     fn reject(&mut self, place: EffectPlace, reason: impl Into<String>, again: bool) {
         if self.rejected.len() < MAX_REJECTED_EFFECTS {
             // Several effects with one span, as in a JSON reply, share one copy of the text.

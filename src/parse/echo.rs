@@ -34,10 +34,10 @@ const HASH_BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) enum EchoSource {
     /// Prose of the pack.
     Ours,
-    /// A file, an earlier turn or the user's words.
+    /// A file, or the user's words.
     Theirs,
-    /// The assistant's own words in an earlier turn. An effect in them may be sent again; a marker
-    /// in them is an echo like any other.
+    /// The assistant's own words in an earlier turn. A repeated marker is an echo; a repeated effect is not, because the
+    /// assistant may request it again.
     OwnHistory,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn is_verdict_line(before: &str, after: &str, allows_quotes: bool) ->
     is_label_or_blank(without_list_marker(before)) && after.chars().all(is_formatting)
 }
 
-/// Returns true if a line that ends with a colon, right before the verdict, is one of the labels.
+/// Returns true if a line is one of [`LABELS`], apart from a list marker, formatting and separators.
 pub(super) fn is_label(line: &str) -> bool {
     let label = without_list_marker(line).trim_matches(is_label_formatting);
     LABELS.iter().any(|text| label.eq_ignore_ascii_case(text))

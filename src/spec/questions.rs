@@ -55,8 +55,9 @@ pub fn asked_questions(text: &str) -> Vec<String> {
 /// Returns the items of lists, each with its continuation lines. Code is skipped.
 fn list_items(lines: &[MarkdownLine<'_>]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    // Indentation of the items, and true while the last item may continue.
+    // Indentation of the last item.
     let mut indent = 0;
+    // True while the last item may continue on the next line.
     let mut can_continue = false;
 
     for line in lines.iter().filter(|line| !line.is_code()) {

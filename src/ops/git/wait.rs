@@ -1,4 +1,4 @@
-//! Waits for a command to exit, without polling its process.
+//! Waits for a command to exit. On Linux, a thread in `waitid` reports the exit at once; elsewhere the process is polled.
 
 use std::io;
 use std::path::PathBuf;

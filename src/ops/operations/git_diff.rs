@@ -248,8 +248,8 @@ fn diff_result(commit: &str, base: &str, diff: &Diff, accepted: &[String]) -> St
         .with_outcome(StepOutcome::PartlyShown, None)
 }
 
-/// Returns true if the user must review a file that was not shown: all files except images, lockfiles, and files that
-/// the settings accept. Only the settings can accept an executable file or a file that was too large to be read.
+/// Returns true if the user must review a file that was not shown: all files except nested
+/// repositories, images, lockfiles, and files that the settings accept. Only the settings can accept an executable file or a file that was too large to be read.
 fn needs_user_review(file: &LeftOut, accepted: &[String]) -> bool {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let is_lockfile = LOCKFILES.contains(&name);

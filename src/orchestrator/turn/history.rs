@@ -73,7 +73,7 @@ struct HistoryLimits {
 }
 
 impl HistoryLimits {
-    /// Returns the limits of the pack's history layer at any tier; `None` if the pack has no such layer.
+    /// Returns the limits of the pack's history layer, the largest of all tiers; `None` if the pack has no such layer.
     fn new(workspace: &Workspace) -> Option<Self> {
         let mut layers = workspace.pack.layers.iter();
         let layer: &Layer = layers.find(|layer| layer.holds == LayerContent::History)?;

@@ -156,7 +156,7 @@ fn check_ownership(path: &Path, name: &str, expected: FileKind) -> Result<bool> 
 
     let refuse = |what: &str| {
         Error::new(ErrorKind::LedgerUnusable, format!("{name} {what}")).with_hint(format!(
-            "move {name} away and try again: it would store private prompts and replies"
+            "move {name} away and try again; the ledger contains private prompts and replies"
         ))
     };
     if metadata.is_symlink() {

@@ -64,8 +64,8 @@ fn write_copy(opened: &LedgerConnection, folder: &Path) -> Result<TempPath> {
         .tempfile_in(folder);
     let draft = draft.map_err(write_error)?.into_temp_path();
     let path = draft.to_str().ok_or_else(|| {
-        unusable_error("was removed while in use and cannot be restored")
-            .with_hint("move the project to a path that is UTF-8")
+        unusable_error("was removed while in use; its path is not UTF-8, so it cannot be restored")
+            .with_hint("move the project to a path that is valid UTF-8")
     })?;
 
     opened

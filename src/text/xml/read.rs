@@ -19,11 +19,11 @@ pub struct XmlElement {
 /// Fault of a document: its offset in bytes, and a message.
 pub type XmlFault = (usize, String);
 
-/// Reads the elements of a flat document, in order. `containers` are the names of the elements that have elements
-/// instead of text.
+/// Reads the elements with text of a document, in order. Elements named in `containers` have elements instead of text and
+/// are not returned.
 ///
-/// The names of attributes and the nesting of containers are not checked: a caller that needs the exact form writes
-/// the result again and compares.
+/// The names of attributes and the nesting of containers are not checked: a caller that needs the exact form serializes
+/// the result and compares it with the input.
 ///
 /// # Errors
 ///

@@ -176,3 +176,15 @@ fn command_finishes_the_interrupted_turn_before_it() {
         "{prompt}"
     );
 }
+
+#[test]
+fn rest_of_an_invalid_block_is_not_sent() {
+    let project = TestProject::new();
+    let reply = answer(&project, "reply", "<message>Noted.</message>");
+    define_agents(&project, &[("agent", &[&reply], "")]);
+    let input = b"\"\"\"\nOne \xFF line.\nAnother.\n\"\"\"\n";
+    let run = project.run_with_stdin(&["chat", "--agent", "agent"], input);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert!(run.stderr.contains("not UTF-8"), "{}", run.stderr);
+    assert_eq!(calls(&project, "agent"), 0);
+}

@@ -140,7 +140,9 @@ fn doctor_reports_the_containment() {
         "{printed}"
     );
     assert!(
-        printed.contains("\nguard      yes: all processes of an agent are killed when its call ends\n"),
+        printed.contains(
+            "\nguard      yes: all processes of an agent are killed when its call ends\n"
+        ),
         "{printed}"
     );
 }

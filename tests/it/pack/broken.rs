@@ -101,7 +101,7 @@ const FAULTS: [Fault; 43] = [
     ("placeholder with blanks", "urgent.md", "{{level}}", "{{ level }}", "warning urgent.md:1:23: `{{ level }}` is not a placeholder and is sent as text"),
     ("number in quotes", "pack.yaml", "severity == 1", "severity == \"1\"", "warning pack.yaml:16:47: `severity == \"1\"` in layer `urgent` is never true"),
     ("action without an operation", "pack.yaml", "modes: [analysis], operation: none", "modes: [analysis]", "warning pack.yaml:26:11: action `assign` has no operation, so every request for it is refused"),
-    ("answer without an operation", "pack.yaml", "modes: [analysis], operation: none", "modes: [analysis], operation: none, answers: true", "error pack.yaml:26:11: action `assign` answers, but it has no operation"),
+    ("answer without an operation", "pack.yaml", "modes: [analysis], operation: none", "modes: [analysis], operation: none, answers: true", "error pack.yaml:26:11: action `assign` sets `answers`, but has no `operation`"),
 ];
 
 #[test]

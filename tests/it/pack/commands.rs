@@ -71,7 +71,7 @@ fn errors_have_a_place_and_a_hint() {
         (
             "  lock: {description: Lock it, steps: []}\n".to_owned(),
             "13:9: command `lock` has no steps",
-            "list operations such as `{operation: state.set, with: {path: project.title, value: A}}`",
+            "add a step to `steps`, such as `{operation: state.set, with: {path: project.title, value: A}}`",
         ),
         (
             "  lock:\n    description: Lock it\n    modes: [go, gone]\n    steps: [{operation: state.remove, with: {path: project.title}}]\n"

@@ -56,20 +56,35 @@ impl InputReader {
         }
     }
 
-    /// Reads lines up to the closing mark.
+    /// Reads lines up to the closing mark. If a line is invalid, the rest of the block is read and discarded.
     fn read_block(&mut self) -> Result<String> {
         let mut block = String::new();
+        let mut first_error = None;
         loop {
-            let Some(line) = self.read_line("...> ")? else {
-                let message = format!("the message has no closing {BLOCK_MARK}");
-                return Err(unusable(message));
+            let line = match self.read_line("...> ") {
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    let message = format!("the message has no closing {BLOCK_MARK}");
+                    return Err(first_error.unwrap_or_else(|| unusable(message)));
+                }
+                // Reading again would fail again.
+                Err(error) if std::error::Error::source(&error).is_some() => return Err(error),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    continue;
+                }
             };
             if line.trim() == BLOCK_MARK {
-                return Ok(block.trim_end().to_owned());
+                let text = block.trim_end().to_owned();
+                return first_error.map_or(Ok(text), Err);
             }
-            block.push_str(&line);
+
+            if first_error.is_none() {
+                block.push_str(&line);
+            }
             if block.len() as u64 > MAX_MESSAGE_BYTES {
-                return Err(unusable("the message is too large: over 16 MiB"));
+                block.clear();
+                first_error = Some(unusable("the message is too large: over 16 MiB"));
             }
         }
     }
