@@ -4,6 +4,7 @@
 //! --real-agents` installs them and sets it.
 
 mod change;
+mod chat;
 mod failures;
 mod left_behind;
 mod light;
