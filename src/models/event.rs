@@ -46,11 +46,11 @@ pub enum Event {
         /// Cause of the changes.
         cause: ChangeCause,
     },
-    /// The user has taken back a message of a conversation.
+    /// The user has undone a message of a conversation.
     Undone {
         /// Numbers of its turns.
         turns: Vec<u64>,
-        /// Changes that take back its effects, in order.
+        /// Changes that undo its effects, in order.
         changes: Vec<StateChange>,
     },
     /// The user has made a decision, or has waived it.

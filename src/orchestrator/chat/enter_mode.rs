@@ -71,6 +71,6 @@ pub fn chat_state(context: &TurnContext<'_>, session: &SessionId) -> Result<Stat
 fn gate_closed(from: &Mode, to: &Mode, gate: &GateChecklist) -> Error {
     let message = format!("the gate of {from} is closed\n{gate}");
     Error::new(ErrorKind::GateClosed, message).with_hint(format!(
-        "complete these first, or take the risk with `/mode {to} --insist`"
+        "complete these first, or skip the gate with `/mode {to} --insist`"
     ))
 }

@@ -2,7 +2,7 @@
 //!
 //! [`chat_turn`] sends one message and returns the reply with the results of its actions. [`preview_chat`] composes the
 //! prompt for a message without sending it, [`enter_mode`] moves a session to another mode, [`run_command`] runs a
-//! command of the user that the pack declares, and [`undo_message`] takes back the last message.
+//! command of the user that the pack declares, and [`undo_message`] undoes the last message.
 
 mod enter_mode;
 mod preview;

@@ -1,4 +1,4 @@
-//! Taking back the last message of a conversation.
+//! Undo of the last message of a conversation.
 //!
 //! Files are restored before the event is recorded. After a crash in between, the restored texts look like edits of the
 //! user; undoing the same message again finds them restored and completes the undo.
@@ -21,14 +21,14 @@ use crate::orchestrator::turn::recover::{recover, with_lease};
 use crate::orchestrator::turn::{TurnContext, TurnRecord, ledger_text};
 use crate::orchestrator::workspace::Workspace;
 
-/// Result of taking back a message.
+/// Result of undoing a message.
 #[derive(Debug, Serialize)]
 pub struct UndoReport {
     /// The message.
     pub message: String,
     /// Numbers of its turns, the newest first: the message, and follow-up calls.
     pub turns: Vec<u64>,
-    /// Effects that were taken back.
+    /// Effects that were undone.
     pub undone: Vec<String>,
     /// Effects that remain, with the reasons.
     pub kept: Vec<String>,
@@ -36,10 +36,10 @@ pub struct UndoReport {
     pub mode: Mode,
 }
 
-/// Takes back the last message: its effects on the state, the knowledge and the files of artifacts, its change of the
+/// Undoes the last message: its effects on the state, the knowledge and the files of artifacts, its change of the
 /// mode, and its place in the history of later prompts. The ledger keeps everything.
 ///
-/// A text or value that was changed since is kept and reported. Calling it again takes back the message before.
+/// A text or value that was changed since is kept and reported. Calling it again undoes the message before.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn undo_message(context: &TurnContext<'_>, session: &SessionId) -> Result<Un
     })
 }
 
-/// Returns the turns of the last message that was answered and not taken back, the newest first.
+/// Returns the turns of the last message that was answered and not undone, the newest first.
 fn last_exchange(session: &SessionId, events: &[(SystemTime, Event)]) -> Vec<TurnRecord> {
     let undone = undone_turns(events);
     let mut exchange = Vec::new();

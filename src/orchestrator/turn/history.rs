@@ -16,7 +16,7 @@ const MAX_TOKEN_BYTES: u64 = 256;
 
 /// Fills the history of a state with the turns of its session, for a pack whose prompts show them.
 ///
-/// A turn is shown once its reply was read, unless the user has taken it back; a failed turn is not shown. Messages and
+/// A turn is shown once its reply was read, unless the user has undone it; a failed turn is not shown. Messages and
 /// replies are read from the newest turn backwards, and only as many as a prompt could show. A history from a state file
 /// is kept as it is.
 ///
@@ -107,7 +107,7 @@ pub(crate) fn newest_first<'a>(
     })
 }
 
-/// Returns the numbers of the turns that the user has taken back.
+/// Returns the numbers of the turns that the user has undone.
 pub(crate) fn undone_turns(events: &[(SystemTime, Event)]) -> BTreeSet<u64> {
     let undone = events.iter().filter_map(|(_, event)| match event {
         Event::Undone { turns, .. } => Some(turns),

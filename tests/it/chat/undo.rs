@@ -1,4 +1,4 @@
-//! `/undo` takes back the last message and its effects.
+//! `/undo` undoes the last message and its effects.
 
 use agentd::ErrorKind;
 use agentd::models::Mode;
@@ -141,7 +141,7 @@ fn killed_undo_is_completed_by_the_next_one() {
 
     assert_eq!(chat("first", "/undo\n", "undoing=abort").code, -1);
     let run = chat("first", "/undo\n", "");
-    assert_eq!(run.ok(), "took back: Two.\n  undone: knowledge.moons\n");
+    assert_eq!(run.ok(), "undid: Two.\n  restored: knowledge.moons\n");
     assert_eq!(project.read("story/theme.md"), file);
 
     // The restored text is the agent's, so it may be replaced.

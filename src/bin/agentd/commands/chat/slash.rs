@@ -21,7 +21,7 @@ const HELP: &str = "\
 /mode                    show the mode, and the conditions for leaving it
 /mode NAME [--insist]    move to another mode; --insist skips a closed gate and records the risk
 /model [NAME]            show or choose the agent or the model of the next messages
-/undo                    take back the last message and its effects
+/undo                    undo the last message and its effects
 /help                    show this list
 /quit                    end; so does the end of the input
 
@@ -196,7 +196,7 @@ impl Dialogue {
         }
     }
 
-    /// Takes back the last message, and prints the result.
+    /// Undoes the last message, and prints the result.
     fn undo(&self, context: &TurnContext<'_>) -> Result<(), Failure> {
         let report = undo_message(context, &self.session)?;
         if self.json {
@@ -205,9 +205,9 @@ impl Dialogue {
         }
 
         let first_line = report.message.lines().next().unwrap_or_default();
-        let mut text = format!("took back: {first_line}\n");
+        let mut text = format!("undid: {first_line}\n");
         for effect in &report.undone {
-            text.push_str(&format!("  undone: {effect}\n"));
+            text.push_str(&format!("  restored: {effect}\n"));
         }
         for effect in &report.kept {
             text.push_str(&format!("  kept: {effect}\n"));
